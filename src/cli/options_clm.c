@@ -1,5 +1,5 @@
 /* Names that run_clm answers in another way than the other commands, or alone. What works under its own name is in
- * train/clm_options.c. */
+ * train/rules/clm_options.c. */
 #include "options_impl.h"
 
 #define SAME_LOSS "an evaluation computes micro-batches of the training's size; the loss is the same for any size"

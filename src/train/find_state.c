@@ -3,7 +3,7 @@
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/memory.h"
-#include "train_rules.h"
+#include "rules/train_rules.h"
 #include <jansson.h>
 #include <string.h>
 

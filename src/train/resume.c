@@ -4,8 +4,8 @@
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/run_json.h"
+#include "rules/train_rules.h"
 #include "train_impl.h"
-#include "train_rules.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Ensures that only one run at a time uses --save: its lock, and the run's id. */
 #include "megalith/file.h"
 #include "megalith/memory.h"
+#include "rules/train_rules.h"
 #include "train_impl.h"
-#include "train_rules.h"
 
 static bool saves(const trainer *t)
 {

@@ -8,7 +8,7 @@
 #include "megalith/pipeline.h"
 #include "megalith/profile.h"
 #include "megalith/train.h"
-#include "task.h"
+#include "tasks/task.h"
 #include <time.h>
 
 /* Sums since the last regular log line, which is printed every --log-interval iterations. */

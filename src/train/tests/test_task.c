@@ -3,7 +3,7 @@
 #include "megalith/command_options.h"
 #include "megalith/engine_commands.h"
 #include "megalith/family.h"
-#include "task.h"
+#include "tasks/task.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The kind of a network in words, from what was built: a model that is loaded may be of another kind than options say.
  * And what the table of options says of it. */
 
-#include "task_gpt.h"
+#include "tasks/task_gpt.h"
 #include "train_impl.h"
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "megalith/file.h"
 #include "megalith/hf_config.h"
 #include "megalith/log.h"
-#include "train_clm.h"
+#include "tasks/train_clm.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

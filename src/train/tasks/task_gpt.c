@@ -2,7 +2,7 @@
 #include "task_gpt.h"
 #include "megalith/family.h"
 #include "megalith/log.h"
-#include "train_rules.h"
+#include "rules/train_rules.h"
 
 typedef struct network {
     mega_gpt gpt;

@@ -1,6 +1,6 @@
 /* Finds the cheapest changes that make a run fit in memory; plans the changed run to test each. */
+#include "rules/train_rules.h"
 #include "train_impl.h"
-#include "train_rules.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #define MEGALITH_TRAIN_CLM_H
 
 #include "megalith/memory.h"
-#include "train_rules.h"
+#include "rules/train_rules.h"
 
 /* Returns the folder that a name of a model or data set leads to; NULL: there is none, and `looked` lists where it was
  * looked for. sub: a folder in it, or NULL. */

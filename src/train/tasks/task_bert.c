@@ -1,8 +1,8 @@
-/* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences (data/sentence_data.h). */
+/* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences (data/include/megalith/sentence_data.h). */
 #include "megalith/family.h"
 #include "megalith/log.h"
+#include "rules/train_rules.h"
 #include "task_gpt.h"
-#include "train_rules.h"
 
 /* A folder without a head for pairs is trained without them, unless the command line asks for the head. */
 static mega_status take_shape(mega_train_options *cfg, const mega_model_shape *stored, bool is_open)

@@ -1,7 +1,7 @@
 /* The table of tasks, and what samples of sentences need of two of them. */
 #include "task.h"
 #include "megalith/train.h"
-#include "train_rules.h"
+#include "rules/train_rules.h"
 
 static const mega_task *const tasks[] = {&train_task_gpt, &train_task_clm, &train_task_bert, &train_task_t5,
                                          &train_task_classify};

@@ -2,7 +2,7 @@
  * leads to a folder beside the run. */
 #include "megalith/file.h"
 #include "megalith/log.h"
-#include "train_clm.h"
+#include "tasks/train_clm.h"
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 /* A new model of run_clm by its type: --model_type gpt2 is transformers' GPT2Config, whose keys --config_overrides
  * changes, as in "n_embd=1024,n_layer=4". */
-#include "train_clm.h"
+#include "tasks/train_clm.h"
 #include <string.h>
 
 /* Keys that an option here says. */
