@@ -4,6 +4,7 @@
 #   - the table of rooms lists exactly what the files of each room include, and each is on a lower floor of the drawing
 #   - the table "State of the process" lists exactly the writable static memory in the object files
 #   - the guide of each room has the table of its files that tools/make_maps.sh makes of their first comments
+#   - lines of prose in Markdown are wrapped at 120 columns
 #   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
 # A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
@@ -162,6 +163,15 @@ grep '\.md$' "$temp/files" | while read -r page; do
         END { FNR++; ends() }' "$page"
 done >"$temp/tables"
 while read -r line; do note "$line"; done <"$temp/tables"
+
+# ---- lengths of lines of prose ----
+
+if command -v python3 >/dev/null; then
+    grep '\.md$' "$temp/files" | while read -r page; do
+        # A page that a program writes has its lines.
+        head -4 "$page" | grep -qE '^Written by `|writes this page' || echo "$page"
+    done | xargs -d '\n' tools/wrap_markdown.py check >"$temp/wide" || while read -r line; do note "$line"; done <"$temp/wide"
+fi
 
 # ---- state of the process ----
 
