@@ -43,12 +43,15 @@ table='
         return text
     }
     # Up to the full stop of the first sentence, without it; of a long sentence the part before its details.
-    function first_sentence(text) {
+    function first_sentence(text,   rest) {
         gsub(/et al\. /, "et al.\001", text)
         sub(/\. .*/, "", text)
         gsub(/\001/, " ", text)
         sub(/\.$/, "", text)
-        if (length(text) > 150 && match(text, /[:;] /) > 40) text = substr(text, 1, RSTART - 1)
+        if (length(text) > 150 && match(text, /[:;] /) > 40) {
+            rest = substr(text, 1, RSTART - 1)
+            if (gsub(/\(/, "(", rest) == gsub(/\)/, ")", rest)) text = rest
+        }
         return text
     }
     function cell(text) { gsub(/[|<*\\]/, "\\\\&", text); return text }

@@ -1,4 +1,4 @@
-/* Number types. */
+/* Number types: names, sizes, conversions. */
 #include "megalith/dtype.h"
 #include "base_impl.h"
 #if defined(__x86_64__)

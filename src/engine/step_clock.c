@@ -1,4 +1,4 @@
-/* The clock of a step: see step_clock.h. */
+/* Measures the parts of a step, for its result and the monitors (step_clock.h). */
 #include "engine_impl.h"
 #include "megalith/threads.h"
 

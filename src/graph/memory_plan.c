@@ -1,4 +1,4 @@
-/* plan: computes live ranges and from them offsets. With several micro-batches in flight, values that the backward
+/* Plans memory: live ranges, and from them offsets. With several micro-batches in flight, values that the backward
  * reads from the forward are in a saved arena per slot, and all others in one scratch arena that forward and backward
  * share. With one micro-batch, all are in the scratch arena. memory_offsets.c chooses the offsets. */
 #include "megalith/assert.h"

@@ -1,4 +1,4 @@
-/* A profile is a list of events, ordered by when they ended. The table and the trace are written from it at the end. */
+/* Records a run as a list of events, ordered by when they ended; the table and the trace are written from it. */
 #include "megalith/output.h"
 #include "profile_impl.h"
 

@@ -1,4 +1,4 @@
-/* The collectives of a program are known before it runs. The ranks of a group compare theirs, so that different
+/* Compares the collectives of a program over the ranks of a group before it runs, so that different
  * programs cause an error with names instead of a deadlock. */
 #include "megalith/compare.h"
 #include "megalith/hash.h"

@@ -1,4 +1,4 @@
-/* blocks of T5 (t5_blocks.h). */
+/* Blocks of the encoder and the decoder of T5 (t5_blocks.h). */
 #include "megalith/t5_blocks.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The option rows of this module: a training run. */
+/* The options of a training run, a row each. */
 #include "megalith/train_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_train_options, name, field, kind)
