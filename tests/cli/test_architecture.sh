@@ -4,7 +4,7 @@
 #   - the table of rooms lists exactly what the files of each room include, and each is on a lower floor of the drawing
 #   - the table "State of the process" lists exactly the writable static memory in the object files
 #   - the guide of each room has the table of its files that tools/make_maps.sh makes of their first comments
-#   - lines of prose in Markdown are wrapped at 120 columns
+#   - links of Markdown lead to files and headings, and its lines of prose are wrapped at 120 columns
 #   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
 # A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
@@ -164,13 +164,15 @@ grep '\.md$' "$temp/files" | while read -r page; do
 done >"$temp/tables"
 while read -r line; do note "$line"; done <"$temp/tables"
 
-# ---- lengths of lines of prose ----
+# ---- links, and lengths of lines of prose ----
 
 if command -v python3 >/dev/null; then
+    grep '\.md$' "$temp/files" | xargs -d '\n' tests/kit/page_links.py >"$temp/dead"
     grep '\.md$' "$temp/files" | while read -r page; do
         # A page that a program writes has its lines.
         head -4 "$page" | grep -qE '^Written by `|writes this page' || echo "$page"
-    done | xargs -d '\n' tools/wrap_markdown.py check >"$temp/wide" || while read -r line; do note "$line"; done <"$temp/wide"
+    done | xargs -d '\n' tools/wrap_markdown.py check >>"$temp/dead"
+    while read -r line; do note "$line"; done <"$temp/dead"
 fi
 
 # ---- state of the process ----
