@@ -12,7 +12,7 @@
 
 static int measure(int layers, int stages, int repeats)
 {
-    const mega_gpt gpt = bench_gpt(layers, 1024, 16, 1024, 50257);
+    const mega_transformer gpt = bench_gpt(layers, 1024, 16, 1024, 50257);
     const mega_engine_options o = {.micro_batch = 1,
                                    .seq = 1024,
                                    .batch = {.global_batch = 8, .micro_step = 1},
@@ -77,7 +77,7 @@ static int measure_further(int repeats)
     static const char *const last[MOST] = {"2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",
                                            "10", "11", "12", "13", "14", "15", "16", "17"};
     const char *difficulty[MOST], *max_step[MOST];
-    const mega_gpt gpt = bench_gpt(12, 768, 12, SEQ, VOCAB);
+    const mega_transformer gpt = bench_gpt(12, 768, 12, SEQ, VOCAB);
     mega_engine *e = NULL;
     memcpy(difficulty, lengths, sizeof difficulty);
     memcpy(max_step, last, sizeof max_step);

@@ -6,9 +6,9 @@
 #include "../tests/kit/gpt_describe.h"
 #include "bench_kit.h"
 #include "megalith/generate.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
+#include "megalith/transformer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ typedef long long lanes __attribute__((vector_size(32)));
 typedef struct bench {
     mega_team *team;
     mega_engine *engine;
-    mega_gpt gpt;
-    mega_gpt_list list;
+    mega_transformer gpt;
+    mega_transformer_list list;
     mega_language_model language;
     mega_generator *generator;
     const char *weights;
@@ -159,7 +159,7 @@ static mega_status round_of(bench *b, const char *name)
     return MEGA_OK;
 }
 
-static mega_status measure(bench *b, const char *name, const mega_gpt *gpt)
+static mega_status measure(bench *b, const char *name, const mega_transformer *gpt)
 {
     const char *repeats = getenv("MEGA_BENCH_REPEATS");
     const int rounds = repeats != NULL && atoi(repeats) > 0 ? atoi(repeats) : 5;
@@ -169,7 +169,7 @@ static mega_status measure(bench *b, const char *name, const mega_gpt *gpt)
     for (int i = 0; i < rounds && st == MEGA_OK; i++) st = round_of(b, name);
     mega_generator_destroy(b->generator);
     mega_engine_destroy(b->engine);
-    mega_gpt_list_destroy(&b->list);
+    mega_transformer_list_destroy(&b->list);
     mega_team_destroy(b->team);
     return st;
 }
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     static bench b;
     const struct {
         const char *name;
-        mega_gpt gpt;
+        mega_transformer gpt;
     } shapes[] = {{"124m", bench_gpt(12, 768, 12, 1024, 50257)}, {"llama", bench_llama(1024)}};
     mega_status st = MEGA_OK;
     for (int i = 0; i < 2 && st == MEGA_OK; i++)

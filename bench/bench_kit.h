@@ -5,9 +5,9 @@
 #include "../tests/kit/gpt_engine.h"
 #include "megalith/batch.h"
 #include "megalith/family.h"
-#include "megalith/gpt.h"
 #include "megalith/layers.h"
 #include "megalith/philox.h"
+#include "megalith/transformer.h"
 
 #include <stdlib.h>
 
@@ -24,23 +24,24 @@ static inline void bench_sort(double *x, int n)
 }
 
 /* Returns a GPT of GPT-2's architecture. */
-static inline mega_gpt bench_gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t positions, int64_t vocab)
+static inline mega_transformer bench_gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t positions,
+                                         int64_t vocab)
 {
-    return (mega_gpt){.num_layers = layers,
-                      .hidden = hidden,
-                      .ffn_hidden = 4 * hidden,
-                      .heads = heads,
-                      .head_dim = hidden / heads,
-                      .positions = positions,
-                      .vocab = vocab,
-                      .padded_vocab = mega_vocab_pad(vocab, 128, 1),
-                      .norm_epsilon = 1e-5,
-                      .init_std = 0.02};
+    return (mega_transformer){.num_layers = layers,
+                              .hidden = hidden,
+                              .ffn_hidden = 4 * hidden,
+                              .heads = heads,
+                              .head_dim = hidden / heads,
+                              .positions = positions,
+                              .vocab = vocab,
+                              .padded_vocab = mega_vocab_pad(vocab, 128, 1),
+                              .norm_epsilon = 1e-5,
+                              .init_std = 0.02};
 }
 
 /* Turns a GPT into a model of the architecture of Llama 2 and 3 (rotary positions, RMS norm, SwiGLU, untied, no
  * biases). */
-static inline void bench_make_llama(mega_gpt *m, int64_t kv_heads, int64_t ffn_hidden)
+static inline void bench_make_llama(mega_transformer *m, int64_t kv_heads, int64_t ffn_hidden)
 {
     m->ffn_hidden = ffn_hidden;
     m->net = (mega_network_shape){.family = mega_family_find("llama"),
@@ -58,9 +59,9 @@ static inline void bench_make_llama(mega_gpt *m, int64_t kv_heads, int64_t ffn_h
 }
 
 /* Returns the 160M parameters of a small Llama: 12 layers 768 wide, 12 heads that share 4 of keys and values. */
-static inline mega_gpt bench_llama(int64_t positions)
+static inline mega_transformer bench_llama(int64_t positions)
 {
-    mega_gpt m = bench_gpt(12, 768, 12, positions, 32000);
+    mega_transformer m = bench_gpt(12, 768, 12, positions, 32000);
     bench_make_llama(&m, 4, 3072);
     return m;
 }

@@ -73,32 +73,36 @@ typedef struct run_shape {
     const char *name;
     int64_t layers, hidden, heads, vocab, batch, micro_batches, seq;
     mega_dtype dtype;
-    mega_gpt_recompute recompute;
+    mega_transformer_recompute recompute;
     mega_optimizer_kind optimizer;
     bool evaluate;
 } run_shape;
 
 static const run_shape shapes[] = {
-    {"fp32", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
-    {"fp32, evaluated", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, true},
-    {"fp32, full", 4, 512, 8, 8192, 8, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
-    {"fp32, selective", 4, 512, 8, 8192, 2, 1, 256, MEGA_F32, MEGA_GPT_RECOMPUTE_SELECTIVE, MEGA_OPTIMIZER_ADAM, false},
-    {"fp32, 4 micro-batches", 5, 512, 8, 8192, 1, 4, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+    {"fp32", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, evaluated", 4, 512, 8, 8192, 4, 1, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+     true},
+    {"fp32, full", 4, 512, 8, 8192, 8, 1, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, selective", 4, 512, 8, 8192, 2, 1, 256, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE, MEGA_OPTIMIZER_ADAM,
      false},
-    {"fp32, sgd", 4, 640, 10, 8192, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
-    {"fp32, activations", 6, 256, 4, 512, 16, 1, 256, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
-    {"bf16", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
-    {"bf16, evaluated", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, true},
-    {"bf16, full", 4, 512, 8, 8192, 2, 2, 128, MEGA_BF16, MEGA_GPT_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
-    {"bf16, sgd", 6, 640, 10, 8192, 2, 1, 64, MEGA_BF16, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
-    {"fp32, large vocabulary", 4, 256, 4, 50304, 4, 1, 128, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+    {"fp32, 4 micro-batches", 5, 512, 8, 8192, 1, 4, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE,
+     MEGA_OPTIMIZER_ADAM, false},
+    {"fp32, sgd", 4, 640, 10, 8192, 4, 1, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
+    {"fp32, activations", 6, 256, 4, 512, 16, 1, 256, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
      false},
+    {"bf16", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false},
+    {"bf16, evaluated", 4, 512, 8, 8192, 2, 1, 128, MEGA_BF16, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
+     true},
+    {"bf16, full", 4, 512, 8, 8192, 2, 2, 128, MEGA_BF16, MEGA_TRANSFORMER_RECOMPUTE_FULL, MEGA_OPTIMIZER_ADAM, false},
+    {"bf16, sgd", 6, 640, 10, 8192, 2, 1, 64, MEGA_BF16, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_SGD, false},
+    {"fp32, large vocabulary", 4, 256, 4, 50304, 4, 1, 128, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE,
+     MEGA_OPTIMIZER_ADAM, false},
 };
 enum { NUM_SHAPES = (int)(sizeof shapes / sizeof *shapes), MOST_STEPS = 1000 };
 
 static mega_status make_engine(mega_engine **out, const run_shape *s, mega_team *team)
 {
-    mega_gpt gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
+    mega_transformer gpt = bench_gpt(s->layers, s->hidden, s->heads, s->seq, s->vocab);
     gpt.recompute = s->recompute;
     gpt.recompute_uniform = true;
     gpt.recompute_layers = 1;
@@ -201,8 +205,8 @@ static int plans(void)
 static mega_status steps(int count)
 {
     static double seconds[MOST_STEPS];
-    const run_shape s = {"small", 4, 128, 4, 128, 12, 1, 64, MEGA_F32, MEGA_GPT_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM,
-                         false};
+    const run_shape s = {
+        "small", 4, 128, 4, 128, 12, 1, 64, MEGA_F32, MEGA_TRANSFORMER_RECOMPUTE_NONE, MEGA_OPTIMIZER_ADAM, false};
     mega_team *team = NULL;
     mega_engine *e = NULL;
     mega_step_result r;

@@ -30,11 +30,11 @@
 #include "megalith/engine_commands.h"
 #include "megalith/family.h"
 #include "megalith/file.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
 #include "megalith/profile.h"
 #include "megalith/threads.h"
+#include "megalith/transformer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static const shape t5 = {.name = "t5",
 
 typedef struct runner {
     shape s;
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_command_options cfg;
     mega_engine *engine;
     mega_team *team;
@@ -245,7 +245,7 @@ static mega_status write_ids(runner *r, const char *folder, const char *name, co
 static mega_status export(runner *r, const char *folder)
 {
     mega_model_shape described;
-    mega_gpt_to_shape(&r->gpt, 0, &described);
+    mega_transformer_to_shape(&r->gpt, 0, &described);
     MEGA_TRY(mega_engine_save(
         r->engine,
         &(mega_engine_save_options){

@@ -86,7 +86,7 @@ plant() { # PATCH
 main() {
     cd "$(dirname "$0")/.." || exit 1
     top=$PWD copy=$PWD/build-mutants only=.
-    short='^(unit_test_engine|unit_test_gpt|parity_test_parity|golden_test_optimizer|golden_test_gpt2_golden|unit_test_checkpoint)$'
+    short='^(unit_test_engine|unit_test_transformer|parity_test_parity|golden_test_optimizer|golden_test_gpt2_golden|unit_test_checkpoint)$'
     for argument in "$@"; do
         case $argument in
         only=) ;;

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 
-const mega_family_names *decoder_names(const mega_gpt *m)
+const mega_family_names *decoder_names(const mega_transformer *m)
 {
     return mega_family_of(&m->net)->names;
 }
 
-static mega_linear_options linear_of(const mega_gpt *m, double init_std, bool no_bias)
+static mega_linear_options linear_of(const mega_transformer *m, double init_std, bool no_bias)
 {
     return (mega_linear_options){.no_bias = no_bias,
                                  .weight = {.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
@@ -19,32 +19,32 @@ static mega_linear_options linear_of(const mega_gpt *m, double init_std, bool no
                                             .transposed_in_file = decoder_names(m)->transposed}};
 }
 
-mega_linear_options decoder_linear(const mega_gpt *m)
+mega_linear_options decoder_linear(const mega_transformer *m)
 {
     return linear_of(m, m->init_std, false);
 }
 
-static mega_linear_options from_residual(const mega_gpt *m, bool no_bias)
+static mega_linear_options from_residual(const mega_transformer *m, bool no_bias)
 {
     return linear_of(m, m->init_std, no_bias);
 }
 
 /* Projections back into the residual stream get a smaller initial standard deviation, by 1/sqrt(2 layers) (Radford et
  * al. 2019, section 2.3). */
-mega_linear_options decoder_into_residual(const mega_gpt *m, bool no_bias)
+mega_linear_options decoder_into_residual(const mega_transformer *m, bool no_bias)
 {
     return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers), no_bias);
 }
 
 /* Returns the options of the token table, which the embedding and a tied head both declare. */
-static mega_param_options table_of(const mega_gpt *m)
+static mega_param_options table_of(const mega_transformer *m)
 {
     return (mega_param_options){.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
                                 .init_std = m->init_std,
                                 .padding_rows = m->padded_vocab - m->vocab};
 }
 
-static mega_norm_options norm_of(const mega_gpt *m)
+static mega_norm_options norm_of(const mega_transformer *m)
 {
     return (mega_norm_options){.kind = m->net.rms ? MEGA_RMS_NORM : MEGA_LAYER_NORM,
                                .epsilon = m->norm_epsilon,
@@ -53,7 +53,7 @@ static mega_norm_options norm_of(const mega_gpt *m)
                                .weight_plus_one = m->net.norm_plus_one};
 }
 
-mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x)
+mega_tensor decoder_norm(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x)
 {
     const mega_norm_options o = norm_of(m);
     return mega_norm_with(b, name, x, &o);
@@ -64,7 +64,7 @@ mega_tensor decoder_scaled(const mega_builder *b, mega_tensor x, double factor)
     return factor == 0.0 || factor == 1.0 ? x : mega_scale(b, x, factor);
 }
 
-mega_builder decoder_sequences(const mega_builder *b, const mega_gpt *m)
+mega_builder decoder_sequences(const mega_builder *b, const mega_transformer *m)
 {
     mega_builder of = *b;
     const int64_t choices = m->net.choices;
@@ -80,7 +80,7 @@ mega_builder decoder_sequences(const mega_builder *b, const mega_gpt *m)
 }
 
 /* Declares the inputs that several layers read, so that every program has them in the same order. */
-void decoder_request_rows(const mega_builder *b, const mega_gpt *m)
+void decoder_request_rows(const mega_builder *b, const mega_transformer *m)
 {
     const char *const name[] = {"sample_id", "seq_position", m->net.is_encoder ? "key_end" : "key_begin"};
     if (b->mode == MEGA_GENERATE) return;
@@ -89,7 +89,7 @@ void decoder_request_rows(const mega_builder *b, const mega_gpt *m)
 
 /* ---- attention ---- */
 
-static mega_rope rope_of(const mega_gpt *m)
+static mega_rope rope_of(const mega_transformer *m)
 {
     static const mega_rope_scaling scaling[] = {
         [MEGA_SHAPE_ROPE_AS_TRAINED] = MEGA_ROPE_NONE, [MEGA_SHAPE_ROPE_LINEAR] = MEGA_ROPE_LINEAR,
@@ -121,7 +121,7 @@ typedef struct qkv_files {
 } qkv_files;
 
 /* Says how the rows of Q, K and V lie in files. */
-static void place_qkv(const mega_gpt *m, mega_param_options *weight, qkv_files *files)
+static void place_qkv(const mega_transformer *m, mega_param_options *weight, qkv_files *files)
 {
     const mega_family_names *n = decoder_names(m);
     const int64_t kv_heads = m->net.kv_heads > 0 ? m->net.kv_heads : m->heads;
@@ -142,7 +142,7 @@ static void place_qkv(const mega_gpt *m, mega_param_options *weight, qkv_files *
     }
 }
 
-static mega_qk_norm query_norm_of(const mega_gpt *m)
+static mega_qk_norm query_norm_of(const mega_transformer *m)
 {
     static const mega_qk_norm kind[] = {[MEGA_QUERY_NORM_NONE] = MEGA_QK_NORM_NONE,
                                         [MEGA_QUERY_NORM_HEAD] = MEGA_QK_NORM_HEAD,
@@ -150,7 +150,7 @@ static mega_qk_norm query_norm_of(const mega_gpt *m)
     return kind[m->net.query_norm];
 }
 
-static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor attention(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_network_shape *net = &m->net;
     const mega_family_names *n = decoder_names(m);
@@ -181,7 +181,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tens
                                       .qk_norm = query_norm_of(m),
                                       .qk_norm_options = norm_of(m),
                                       .dropout = m->attention_dropout,
-                                      .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
+                                      .recompute_core = m->recompute == MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE,
                                       .qkv = &qkv,
                                       .out = &out,
                                       .qkv_name = qkv_name,
@@ -192,7 +192,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, mega_tens
 /* ---- MLP ---- */
 
 /* Gate and up are one product. Where the gate is the second half, its rows are the second part. */
-static void place_gate(const mega_gpt *m, mega_param_options *weight, char file[2][MEGA_PATH])
+static void place_gate(const mega_transformer *m, mega_param_options *weight, char file[2][MEGA_PATH])
 {
     const mega_family_names *n = decoder_names(m);
     if (n->gate_file == NULL) {
@@ -205,7 +205,7 @@ static void place_gate(const mega_gpt *m, mega_param_options *weight, char file[
     for (int i = 0; i < 2; i++) weight->part[i] = (mega_param_part){.file = file[i], .rows = m->ffn_hidden};
 }
 
-static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = decoder_names(m);
     mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = decoder_into_residual(m, m->net.no_mlp_bias);
@@ -222,7 +222,7 @@ static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 
 void decoder_embedding(const mega_builder *builder, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
     const mega_family_names *n = decoder_names(m);
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
@@ -239,7 +239,7 @@ void decoder_embedding(const mega_builder *builder, const void *self, mega_flow 
 }
 
 /* The outputs of attention and of the MLP, with the norms before and after them. */
-static mega_tensor attention_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor attention_branch(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
@@ -248,7 +248,7 @@ static mega_tensor attention_branch(const mega_builder *b, const mega_gpt *m, me
     return decoder_scaled(b, x, m->net.residual_scale);
 }
 
-static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor mlp_branch(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
@@ -260,7 +260,7 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_gpt *m, mega_ten
 /* One layer. x is [T, C]. */
 void decoder_block(const mega_builder *builder, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
     const mega_family_names *n = decoder_names(m);
     const mega_norm_place place = m->net.norm_place;
@@ -283,13 +283,13 @@ void decoder_block(const mega_builder *builder, const void *self, mega_flow *flo
     flow->x = place == MEGA_NORM_AFTER_SUM ? decoder_norm(b, m, n->norm_2, x) : x;
 }
 
-mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+mega_tensor decoder_last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     if (!m->net.no_final_norm) x = decoder_norm(b, m, decoder_names(m)->final_norm, x);
     return decoder_scaled(b, x, m->net.logit_scale);
 }
 
-mega_vocab_loss_options decoder_head_options(const mega_gpt *m)
+mega_vocab_loss_options decoder_head_options(const mega_transformer *m)
 {
     return (mega_vocab_loss_options){.vocab_size = m->vocab,
                                      .table = table_of(m),
@@ -299,7 +299,7 @@ mega_vocab_loss_options decoder_head_options(const mega_gpt *m)
 }
 
 /* A tied head has the name of the table of tokens. */
-const char *decoder_head_name(const mega_gpt *m)
+const char *decoder_head_name(const mega_transformer *m)
 {
     return m->net.untied ? decoder_names(m)->head : decoder_names(m)->tied;
 }
@@ -307,7 +307,7 @@ const char *decoder_head_name(const mega_gpt *m)
 /* The last norm and the loss. In generation, the logits of the last row of each sequence. */
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const char *name = decoder_head_name(m);
     const mega_vocab_loss_options options = decoder_head_options(m);
     decoder_request_rows(b, m);

@@ -1,13 +1,13 @@
-/* The layers of a language model of any shape (mega_gpt), which gpt.c puts into a list. */
+/* The layers of a language model of any shape (mega_transformer), which transformer.c puts into a list. */
 #ifndef MEGALITH_DECODER_H
 #define MEGALITH_DECODER_H
 
 #include "megalith/family.h"
-#include "megalith/gpt.h"
 #include "megalith/layers.h"
+#include "megalith/transformer.h"
 
-/* Functions of layers (model.h); self is the mega_gpt. encoder_head and encoder_class_head (encoder.c) are the heads of
- * encoders. */
+/* Functions of layers (model.h); self is the mega_transformer. encoder_head and encoder_class_head (encoder.c) are the
+ * heads of encoders. */
 void decoder_embedding(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_block(const mega_builder *b, const void *self, mega_flow *flow);
 void decoder_head(const mega_builder *b, const void *self, mega_flow *flow);
@@ -15,22 +15,22 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow);
 void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow);
 
 /* The builder of the sequences of each sample, of which a choice has several: their rows are those of b. */
-mega_builder decoder_sequences(const mega_builder *b, const mega_gpt *m);
+mega_builder decoder_sequences(const mega_builder *b, const mega_transformer *m);
 
 /* t5.c: the layers of an encoder and of a decoder that attends to it. t5_layers writes the rows of the list, at most
- * MEGA_GPT_ROWS, and returns their number; t5_first_layers is mega_gpt_first_layers of such a model. */
-int t5_layers(const mega_gpt *m, mega_layer *out);
-mega_status t5_first_layers(const mega_gpt *m, int stages, int **out);
+ * MEGA_TRANSFORMER_ROWS, and returns their number; t5_first_layers is mega_transformer_first_layers of such a model. */
+int t5_layers(const mega_transformer *m, mega_layer *out);
+mega_status t5_first_layers(const mega_transformer *m, int stages, int **out);
 
 /* What the heads share. */
-void decoder_request_rows(const mega_builder *b, const mega_gpt *m);
-mega_tensor decoder_norm(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x);
-mega_tensor decoder_last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x);
-mega_vocab_loss_options decoder_head_options(const mega_gpt *m);
-const char *decoder_head_name(const mega_gpt *m);
-mega_linear_options decoder_linear(const mega_gpt *m);
-mega_linear_options decoder_into_residual(const mega_gpt *m, bool no_bias);
+void decoder_request_rows(const mega_builder *b, const mega_transformer *m);
+mega_tensor decoder_norm(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x);
+mega_tensor decoder_last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x);
+mega_vocab_loss_options decoder_head_options(const mega_transformer *m);
+const char *decoder_head_name(const mega_transformer *m);
+mega_linear_options decoder_linear(const mega_transformer *m);
+mega_linear_options decoder_into_residual(const mega_transformer *m, bool no_bias);
 mega_tensor decoder_scaled(const mega_builder *b, mega_tensor x, double factor); /* factor 0: as 1 */
-const mega_family_names *decoder_names(const mega_gpt *m);
+const mega_family_names *decoder_names(const mega_transformer *m);
 
 #endif

@@ -3,7 +3,7 @@
 #include "decoder.h"
 
 /* The pooler and the two classes. */
-static void sentence_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static void sentence_head(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = decoder_names(m);
     const mega_linear_options o = decoder_linear(m);
@@ -15,7 +15,7 @@ static void sentence_head(const mega_builder *b, const mega_gpt *m, mega_tensor 
     mega_loss_add(b, "sop loss", loss, 1.0);
 }
 
-static mega_tensor transform(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor transform(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = decoder_names(m);
     mega_linear_options o = decoder_linear(m);
@@ -25,7 +25,7 @@ static mega_tensor transform(const mega_builder *b, const mega_gpt *m, mega_tens
 }
 
 /* The loss of masked tokens over all rows, or with `masks` the logits of the rows that the caller asks for. */
-static void mask_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static void mask_head(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_vocab_loss_options options = decoder_head_options(m);
     if (m->masks > 0) {
@@ -44,7 +44,7 @@ static void mask_head(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 
 void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     decoder_request_rows(b, m);
     if (b->mode == MEGA_GENERATE) {
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -63,7 +63,7 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 /* A pooler and a linear layer. "accuracy" is the part of the samples whose largest logit is at their label. */
 void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const mega_family_names *n = decoder_names(m);
     const mega_builder sequences = decoder_sequences(b, m);
     const mega_linear_options o = decoder_linear(m);

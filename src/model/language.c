@@ -1,22 +1,22 @@
 /* Creates models from Hugging Face model folders, of any family. */
 #include "megalith/language.h"
 #include "megalith/family.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
+#include "megalith/transformer.h"
 
 typedef struct network {
-    mega_gpt gpt;
-    mega_gpt_list list; /* its layers point to gpt */
+    mega_transformer transformer;
+    mega_transformer_list list; /* its layers point to transformer */
 } network;
 
-static mega_status check_cuts(const mega_gpt *g, int tp, int stages)
+static mega_status check_cuts(const mega_transformer *g, int tp, int stages)
 {
     if (g->heads % tp != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
                          "ranks; give a divisor of that",
                          tp, (long long)g->heads);
-    if (g->net.t5 == MEGA_T5_NONE && mega_gpt_check_stages(g, stages) != MEGA_OK)
+    if (g->net.t5 == MEGA_T5_NONE && mega_transformer_check_stages(g, stages) != MEGA_OK)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
                          "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
@@ -40,11 +40,12 @@ static int64_t programs_of_stage(const mega_language_options *o, int64_t layers,
 }
 
 /* Sets the number of programs per stage of `g`, whose first and last stage already have their layers. */
-static mega_status cut_stages(mega_gpt *g, const mega_language_options *o, int stages)
+static mega_status cut_stages(mega_transformer *g, const mega_language_options *o, int stages)
 {
     g->stage_chunks = programs_of_stage(o, g->num_layers, stages);
     if ((g->stage_chunks <= 1 || g->net.t5 != MEGA_T5_NONE) && o->program_layers <= 0) return MEGA_OK;
-    if (g->net.t5 == MEGA_T5_NONE && g->stage_chunks > 0 && mega_gpt_check_stages(g, stages) == MEGA_OK) return MEGA_OK;
+    if (g->net.t5 == MEGA_T5_NONE && g->stage_chunks > 0 && mega_transformer_check_stages(g, stages) == MEGA_OK)
+        return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "--%s %lld: the %lld layers of the model cannot be cut so over %d pipeline stages; leave it out, "
@@ -75,31 +76,31 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                          mega_family_of(&shape->net)->model_type);
     network *n = mega_calloc(1, sizeof *n);
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
-    mega_gpt_from_shape(shape, o->vocab_multiple * tp, &n->gpt);
-    n->gpt.first_stage_layers = o->first_stage_layers;
-    n->gpt.last_stage_layers = o->last_stage_layers;
-    n->gpt.shows_hidden = o->encodes;
-    mega_status st = check_cuts(&n->gpt, tp, stages);
-    if (st == MEGA_OK) st = cut_stages(&n->gpt, o, stages);
-    if (st == MEGA_OK) st = mega_gpt_list_create(&n->gpt, stages, &n->list);
+    mega_transformer_from_shape(shape, o->vocab_multiple * tp, &n->transformer);
+    n->transformer.first_stage_layers = o->first_stage_layers;
+    n->transformer.last_stage_layers = o->last_stage_layers;
+    n->transformer.shows_hidden = o->encodes;
+    mega_status st = check_cuts(&n->transformer, tp, stages);
+    if (st == MEGA_OK) st = cut_stages(&n->transformer, o, stages);
+    if (st == MEGA_OK) st = mega_transformer_list_create(&n->transformer, stages, &n->list);
     if (st != MEGA_OK) {
         mega_free(n);
         return st;
     }
-    *out = (mega_language_model){.model = mega_gpt_model(&n->list),
-                                 .positions = n->gpt.positions,
-                                 .vocab = n->gpt.vocab,
-                                 .padded_vocab = n->gpt.padded_vocab,
+    *out = (mega_language_model){.model = mega_transformer_model(&n->list),
+                                 .positions = n->transformer.positions,
+                                 .vocab = n->transformer.vocab,
+                                 .padded_vocab = n->transformer.padded_vocab,
                                  .has_source = has_source,
                                  .start = has_source ? (int32_t)shape->net.decoder_start : 0,
-                                 .stage_programs = (int)n->gpt.stage_chunks,
+                                 .stage_programs = (int)n->transformer.stage_chunks,
                                  .self = n};
     return MEGA_OK;
 }
 
 mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks)
 {
-    mega_gpt *g = &((network *)m->self)->gpt;
+    mega_transformer *g = &((network *)m->self)->transformer;
     if (!g->net.is_encoder || g->net.no_head || g->net.classes > 0 || g->net.choices > 0)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
@@ -117,7 +118,7 @@ mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks
 void mega_language_model_fini(mega_language_model *m)
 {
     network *n = m->self;
-    if (n != NULL) mega_gpt_list_destroy(&n->list);
+    if (n != NULL) mega_transformer_list_destroy(&n->list);
     mega_free(n);
     *m = (mega_language_model){.self = NULL};
 }

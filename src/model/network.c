@@ -1,6 +1,6 @@
 /* The kind of network that options describe (Megatron's names), and the family whose folders can hold it. */
 #include "megalith/family.h"
-#include "megalith/gpt.h"
+#include "megalith/transformer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -172,12 +172,12 @@ static bool is_gpt2(const mega_network_shape *n)
            n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
 }
 
-mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net)
+mega_status mega_network_find_family(const mega_transformer *m, mega_network_shape *net)
 {
     mega_model_shape shape;
     net->family = NULL;
     if (is_gpt2(net)) return MEGA_OK;
-    mega_gpt_to_shape(m, -1, &shape);
+    mega_transformer_to_shape(m, -1, &shape);
     shape.net = *net;
     const mega_family *f = mega_family_for(&shape);
     if (f == NULL)

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdio.h>
 
-static bool is_original(const mega_gpt *m)
+static bool is_original(const mega_transformer *m)
 {
     return m->net.t5 == MEGA_T5_ORIGINAL;
 }
 
 /* Rows of the decoder are as many as its samples have positions. */
-static mega_builder of_decoder(const mega_builder *b, const mega_gpt *m)
+static mega_builder of_decoder(const mega_builder *b, const mega_transformer *m)
 {
     mega_builder d = *b;
     if (m->decoder_positions > 0) d.positions = m->decoder_positions;
@@ -51,7 +51,7 @@ static void request_rows(const mega_builder *b, bool is_decoder)
 }
 
 /* A stack: its parameters beside those of the blocks are under this path. */
-static mega_builder stack_of(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+static mega_builder stack_of(const mega_builder *b, const mega_transformer *m, bool is_decoder)
 {
     static const char *const path[2][2] = {{"language_model.encoder", "language_model.decoder"},
                                            {"encoder", "decoder"}};
@@ -60,14 +60,14 @@ static mega_builder stack_of(const mega_builder *b, const mega_gpt *m, bool is_d
     return mega_builder_at(&root, "%s", path[is_original(m)][is_decoder]);
 }
 
-static mega_param_options matrix_of(const mega_gpt *m)
+static mega_param_options matrix_of(const mega_transformer *m)
 {
     return decoder_linear(m).weight;
 }
 
 /* ---- blocks of transformers ---- */
 
-static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+static mega_t5_options options_of(const mega_builder *b, const mega_transformer *m, bool is_decoder)
 {
     const bool by_layer = m->net.biases_by_layer;
     const char *table = by_layer ? "layer.0.SelfAttention.relative_attention_bias"
@@ -86,13 +86,13 @@ static mega_t5_options options_of(const mega_builder *b, const mega_gpt *m, bool
                              .bias_distance = m->net.relative_distance,
                              .key_end = is_decoder ? NULL : "key_end",
                              .source_end = is_decoder ? "cross_key_end" : NULL,
-                             .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE};
+                             .recompute_core = m->recompute == MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE};
 }
 
 /* ---- blocks of Megatron-LM ---- */
 
 /* source: mega_none() for self-attention; else `positions` rows of each sample. */
-static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const char *name, mega_tensor x,
+static mega_tensor attention(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x,
                              mega_tensor source, int64_t positions, bool is_decoder)
 {
     static const char *const part[] = {"query", "key", "value"};
@@ -115,7 +115,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const cha
                                                  : is_decoder ? NULL
                                                               : "key_end",
                                       .dropout = m->attention_dropout,
-                                      .recompute_core = m->recompute == MEGA_GPT_RECOMPUTE_SELECTIVE,
+                                      .recompute_core = m->recompute == MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE,
                                       .qkv = &qkv,
                                       .out = &out,
                                       .qkv_name = qkv_name,
@@ -123,7 +123,7 @@ static mega_tensor attention(const mega_builder *b, const mega_gpt *m, const cha
     return is_cross ? mega_cross_attention(b, name, x, source, positions, &o) : mega_self_attention(b, name, x, &o);
 }
 
-static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_linear_options up = decoder_linear(m), down = decoder_into_residual(m, false);
     x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
@@ -131,7 +131,7 @@ static mega_tensor mlp(const mega_builder *b, const mega_gpt *m, mega_tensor x)
 }
 
 /* source: as for attention; mega_none() and 0 in the encoder. */
-static mega_tensor megatron_block(const mega_builder *b, const mega_gpt *m, mega_tensor x, mega_tensor source,
+static mega_tensor megatron_block(const mega_builder *b, const mega_transformer *m, mega_tensor x, mega_tensor source,
                                   int64_t positions)
 {
     const bool is_decoder = positions > 0;
@@ -149,7 +149,7 @@ static mega_tensor megatron_block(const mega_builder *b, const mega_gpt *m, mega
 
 /* ---- the layers ---- */
 
-static mega_tensor embedding(const mega_builder *b, const mega_gpt *m, bool is_decoder)
+static mega_tensor embedding(const mega_builder *b, const mega_transformer *m, bool is_decoder)
 {
     const mega_family_names *n = decoder_names(m);
     const mega_vocab_loss_options head = decoder_head_options(m);
@@ -173,7 +173,7 @@ static void t5_embedding(const mega_builder *b, const void *self, mega_flow *flo
 
 static void t5_encoder(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const mega_builder e = of_encoder(b);
     if (decodes(b)) return;
     request_rows(&e, false);
@@ -186,7 +186,7 @@ static void t5_encoder(const mega_builder *b, const void *self, mega_flow *flow)
 }
 
 /* The last norm of a stack. transformers drops elements after it. */
-static mega_tensor last_norm(const mega_builder *b, const mega_gpt *m, mega_tensor x, bool is_decoder)
+static mega_tensor last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x, bool is_decoder)
 {
     const mega_builder stack = stack_of(b, m, is_decoder);
     const mega_norm_options n = {.kind = MEGA_RMS_NORM, .epsilon = m->norm_epsilon};
@@ -211,7 +211,7 @@ static void t5_decoder_embedding(const mega_builder *b, const void *self, mega_f
 }
 
 /* A block of the decoder. The source is kept, or was kept, where this generates. */
-static mega_tensor decoder_block_of(const mega_builder *b, const mega_gpt *m, mega_tensor x, mega_tensor source,
+static mega_tensor decoder_block_of(const mega_builder *b, const mega_transformer *m, mega_tensor x, mega_tensor source,
                                     int64_t positions)
 {
     if (is_original(m)) {
@@ -224,7 +224,7 @@ static mega_tensor decoder_block_of(const mega_builder *b, const mega_gpt *m, me
 
 static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     if (encodes(b)) {
         decoder_block_of(b, m, mega_none(), flow->x, b->positions);
         return;
@@ -242,7 +242,7 @@ static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
     if (b->index + 1 == (int)m->net.decoder_layers) flow->more[0] = mega_none();
 }
 
-static mega_tensor head_input(const mega_builder *b, const mega_gpt *m, mega_tensor x)
+static mega_tensor head_input(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     x = last_norm(b, m, x, true);
     return decoder_scaled(b, x, m->net.logit_scale);
@@ -250,7 +250,7 @@ static mega_tensor head_input(const mega_builder *b, const mega_gpt *m, mega_ten
 
 static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
-    const mega_gpt *m = self;
+    const mega_transformer *m = self;
     const mega_builder d = of_decoder(b, m);
     const mega_vocab_loss_options options = decoder_head_options(m);
     request_rows(&d, true);
@@ -272,7 +272,7 @@ static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
 
 enum { BEFORE_BLOCKS = 1, BETWEEN_STACKS = 2, AFTER_BLOCKS = 1 };
 
-int t5_layers(const mega_gpt *m, mega_layer *out)
+int t5_layers(const mega_transformer *m, mega_layer *out)
 {
     const bool original = is_original(m);
     const char *encoder = original ? "encoder.block.%d" : "language_model.encoder.layers.%d";
@@ -288,7 +288,7 @@ int t5_layers(const mega_gpt *m, mega_layer *out)
 }
 
 /* The encoder is in the stages before split_stage and the decoder in the others, each cut evenly (Megatron's rule). */
-static mega_status cut_between_stacks(const mega_gpt *m, int stages, int *first)
+static mega_status cut_between_stacks(const mega_transformer *m, int stages, int *first)
 {
     const int64_t split = m->split_stage, encoder = m->num_layers, decoder = m->net.decoder_layers;
     if (split >= stages || m->stage_chunks > 1 || encoder % split != 0 || decoder % (stages - split) != 0)
@@ -313,7 +313,7 @@ static mega_status cut_between_stacks(const mega_gpt *m, int stages, int *first)
 /* ---- parts with about as many weights that multiply: those of blocks, and of the head ---- */
 
 typedef struct cutting {
-    const mega_gpt *m;
+    const mega_transformer *m;
     double *weight;                  /* [count] of each layer */
     int count, begin, parts, stages; /* begin: the first block of the decoder */
 } cutting;
@@ -386,7 +386,7 @@ static mega_status cut_apart(const cutting *c, int *first, int *tried)
 }
 
 /* Part p begins at first[p]; there is room for one more number. */
-static mega_status cut_by_weights(const mega_gpt *m, int stages, int parts, int *first)
+static mega_status cut_by_weights(const mega_transformer *m, int stages, int parts, int *first)
 {
     const int64_t encoder = m->num_layers, decoder = m->net.decoder_layers;
     const int begin = BEFORE_BLOCKS + (int)encoder + BETWEEN_STACKS;
@@ -409,7 +409,7 @@ static mega_status cut_by_weights(const mega_gpt *m, int stages, int parts, int 
     return st;
 }
 
-mega_status t5_first_layers(const mega_gpt *m, int stages, int **out)
+mega_status t5_first_layers(const mega_transformer *m, int stages, int **out)
 {
     const int parts = stages * (m->stage_chunks > 1 ? (int)m->stage_chunks : 1);
     *out = NULL;

@@ -71,7 +71,7 @@ for room in $rooms; do
 done
 
 # Of the rooms on the floor of model/ and above, only the rows of tasks name a model; all other files work with any list of layers.
-named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/gpt\.h"|\bmega_gpt\b' --include='*.[ch]' engine train infer launch cli |
+named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/transformer\.h"|\bmega_transformer\b' --include='*.[ch]' engine train infer launch cli |
     grep -v -e '/tests/' -e '^train/tasks/task_')
 if [ -n "$named" ]; then
     echo "a model is named outside model/ and the rows of tasks: $named"

@@ -135,10 +135,10 @@ static void compare(const char *name, mega_dtype dtype, mega_program_backend bac
 {
     const char *path = mega_kit_path(folder, name);
     mega_checkpoint *c = NULL;
-    mega_gpt m;
+    mega_transformer m;
     expected e = read_expected(mega_kit_path(path, "expected.txt"));
     GPT_RUN_OK(mega_checkpoint_open(path, false, &c));
-    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    mega_transformer_from_shape(mega_checkpoint_shape(c), 1, &m);
     mega_checkpoint_close(c);
     gpt_run r =
         gpt_run_make(&m, &(gpt_run_options){.dtype = dtype, .backend = backend, .batch = e.batch, .seq = e.length});
@@ -236,12 +236,12 @@ static void every_feature_of(const char *name)
 {
     const char *path = mega_kit_path(folder, name);
     mega_checkpoint *c = NULL;
-    mega_gpt m;
+    mega_transformer m;
     features_named named;
     bool met[FEATURES] = {false};
     expected e = read_expected(mega_kit_path(path, "expected.txt"));
     GPT_RUN_OK(mega_checkpoint_open(path, false, &c));
-    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    mega_transformer_from_shape(mega_checkpoint_shape(c), 1, &m);
     mega_checkpoint_close(c);
     features_name(&named, &m.net);
     gpt_run r = features_open(&m, e.batch, e.length);
@@ -293,9 +293,9 @@ static bool is_named(const char *path)
 static mega_status open_stray(const char *path, const expected *e, gpt_run *out)
 {
     mega_checkpoint *c = NULL;
-    mega_gpt m;
+    mega_transformer m;
     MEGA_TRY(mega_checkpoint_open(path, false, &c));
-    mega_gpt_from_shape(mega_checkpoint_shape(c), 1, &m);
+    mega_transformer_from_shape(mega_checkpoint_shape(c), 1, &m);
     *out = gpt_run_make(&m, &(gpt_run_options){.dtype = MEGA_F32, .batch = e->batch, .seq = e->length});
     const mega_status st = mega_checkpoint_read_params(c, out->params, out->params);
     mega_checkpoint_close(c);

@@ -34,16 +34,16 @@ static inline mega_engine_options text_options(mega_dtype compute, mega_mode mod
 }
 
 /* Creates an engine with the weights of seed 11, which are the same in every layout. */
-static inline mega_status text_engine(mega_engine **out, const mega_gpt *gpt, mega_mode mode,
+static inline mega_status text_engine(mega_engine **out, const mega_transformer *gpt, mega_mode mode,
                                       const mega_engine_options *options)
 {
-    mega_gpt_list list;
+    mega_transformer_list list;
     mega_engine_options o = *options;
     o.stage_programs = (int)gpt->stage_chunks;
-    MEGA_TRY(mega_gpt_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &list));
-    const mega_model model = mega_gpt_model(&list);
+    MEGA_TRY(mega_transformer_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &list));
+    const mega_model model = mega_transformer_model(&list);
     mega_status st = mega_engine_create(&(mega_setup){.model = &model, .mode = mode, .options = &o}, out);
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
     if (st == MEGA_OK) st = mega_engine_allocate(*out);
     return st == MEGA_OK ? mega_engine_initialize(*out, 11) : st;
 }

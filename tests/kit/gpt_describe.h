@@ -2,61 +2,66 @@
 #ifndef MEGALITH_TESTS_GPT_DESCRIBE_H
 #define MEGALITH_TESTS_GPT_DESCRIBE_H
 
-#include "megalith/gpt.h"
 #include "megalith/language.h"
 #include "megalith/model_parts.h"
+#include "megalith/transformer.h"
 
 /* Returns the number of programs per stage; 1 if there is only one stage. */
-static inline int gpt_programs(const mega_gpt *m, const mega_axis *pp)
+static inline int gpt_programs(const mega_transformer *m, const mega_axis *pp)
 {
     return pp->size > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
 }
 
-static inline mega_status gpt_declare(const mega_gpt *m, mega_params *params)
+static inline mega_status gpt_declare(const mega_transformer *m, mega_params *params)
 {
     const mega_axis *pp = &mega_params_layout(params)->pp;
-    mega_gpt_list list;
-    MEGA_TRY(mega_gpt_list_create(m, pp->size, &list));
-    const mega_model model = mega_gpt_model(&list);
+    mega_transformer_list list;
+    MEGA_TRY(mega_transformer_list_create(m, pp->size, &list));
+    const mega_model model = mega_transformer_model(&list);
     const mega_status st = mega_model_declare(&model, gpt_programs(m, pp), params);
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
     return st;
 }
 
-static inline mega_status gpt_describe(mega_graph *g, const mega_gpt *m, int chunk, mega_model_sizes what)
+static inline mega_status gpt_describe(mega_graph *g, const mega_transformer *m, int chunk, mega_model_sizes what)
 {
     const mega_axis *pp = &mega_graph_layout(g)->pp;
-    mega_gpt_list list;
-    MEGA_TRY(mega_gpt_list_create(m, pp->size, &list));
-    const mega_model model = mega_gpt_model(&list);
+    mega_transformer_list list;
+    MEGA_TRY(mega_transformer_list_create(m, pp->size, &list));
+    const mega_model model = mega_transformer_model(&list);
     const mega_status st = mega_model_describe(&model, gpt_programs(m, pp), chunk, what, g);
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
     return st;
 }
 
-static inline mega_status gpt_describe_train(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
+static inline mega_status gpt_describe_train(mega_graph *g, const mega_transformer *m, int chunk, int64_t batch,
+                                             int64_t seq)
 {
     return gpt_describe(g, m, chunk, (mega_model_sizes){.mode = MEGA_TRAIN, .samples = batch, .positions = seq});
 }
 
-static inline mega_status gpt_describe_evaluate(mega_graph *g, const mega_gpt *m, int chunk, int64_t batch, int64_t seq)
+static inline mega_status gpt_describe_evaluate(mega_graph *g, const mega_transformer *m, int chunk, int64_t batch,
+                                                int64_t seq)
 {
     return gpt_describe(g, m, chunk, (mega_model_sizes){.mode = MEGA_EVAL, .samples = batch, .positions = seq});
 }
 
-static inline mega_status gpt_describe_generate(mega_graph *g, const mega_gpt *m, int64_t batch, int64_t rows,
+static inline mega_status gpt_describe_generate(mega_graph *g, const mega_transformer *m, int64_t batch, int64_t rows,
                                                 int64_t cache)
 {
     return gpt_describe(g, m, 0,
                         (mega_model_sizes){.mode = MEGA_GENERATE, .samples = batch, .positions = rows, .cache = cache});
 }
 
-/* Creates a language model for one rank. It borrows `list`, which the caller releases with mega_gpt_list_destroy. */
-static inline mega_status gpt_language(mega_language_model *out, mega_gpt_list *list, const mega_gpt *m)
+/* Creates a language model for one rank. It borrows `list`, which the caller releases with
+ * mega_transformer_list_destroy. */
+static inline mega_status gpt_language(mega_language_model *out, mega_transformer_list *list, const mega_transformer *m)
 {
-    MEGA_TRY(mega_gpt_list_create(m, 1, list));
-    *out = (mega_language_model){
-        .model = mega_gpt_model(list), .positions = m->positions, .vocab = m->vocab, .padded_vocab = m->padded_vocab};
+    MEGA_TRY(mega_transformer_list_create(m, 1, list));
+    *out = (mega_language_model){.model = mega_transformer_model(list),
+                                 .positions = m->positions,
+                                 .vocab = m->vocab,
+                                 .padded_vocab = m->padded_vocab};
     return MEGA_OK;
 }
 

@@ -3,12 +3,12 @@
 #define MEGALITH_TESTS_GPT_ENGINE_H
 
 #include "megalith/engine_commands.h"
-#include "megalith/gpt.h"
+#include "megalith/transformer.h"
 #include <stdlib.h>
 
 /* The lists of models whose engines describe them again while they train (a curriculum), until the program ends. */
 typedef struct gpt_engine_kept {
-    mega_gpt_list list;
+    mega_transformer_list list;
     struct gpt_engine_kept *next;
 } gpt_engine_kept;
 static gpt_engine_kept *gpt_engine_lists;
@@ -17,7 +17,7 @@ static inline void gpt_engine_free_lists(void)
 {
     while (gpt_engine_lists != NULL) {
         gpt_engine_kept *next = gpt_engine_lists->next;
-        mega_gpt_list_destroy(&gpt_engine_lists->list);
+        mega_transformer_list_destroy(&gpt_engine_lists->list);
         free(gpt_engine_lists);
         gpt_engine_lists = next;
     }
@@ -27,7 +27,7 @@ static inline void gpt_engine_free_lists(void)
 static inline void gpt_engine_finish(gpt_engine_kept *kept, bool is_kept)
 {
     if (!is_kept) {
-        mega_gpt_list_destroy(&kept->list);
+        mega_transformer_list_destroy(&kept->list);
         free(kept);
         return;
     }
@@ -38,7 +38,7 @@ static inline void gpt_engine_finish(gpt_engine_kept *kept, bool is_kept)
 
 /* Creates an engine with the stages and programs of the GPT. Without a GPT, returns what mega_engine_create returns
  * without a model. With data NULL the caller fills batches. */
-static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_gpt *gpt,
+static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_transformer *gpt,
                                                  const mega_engine_options *options, const mega_dataset *data)
 {
     if (options == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "gpt_engine_create: options is NULL; give it");
@@ -47,18 +47,19 @@ static inline mega_status gpt_engine_create_with(mega_engine **out, const mega_g
     o.stage_programs = (int)gpt->stage_chunks;
     gpt_engine_kept *kept = calloc(1, sizeof *kept);
     if (kept == NULL) abort();
-    mega_status st = mega_gpt_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &kept->list);
+    mega_status st = mega_transformer_list_create(gpt, o.layout.pp > 1 ? o.layout.pp : 1, &kept->list);
     if (st != MEGA_OK) {
         free(kept);
         return o.world == NULL ? st : mega_comm_agree(mega_world_comm(o.world), st);
     }
-    const mega_model model = mega_gpt_model(&kept->list);
+    const mega_model model = mega_transformer_model(&kept->list);
     st = mega_engine_create(&(mega_setup){.model = &model, .training_data = data, .options = &o}, out);
     gpt_engine_finish(kept, o.curriculum.is_on);
     return st;
 }
 
-static inline mega_status gpt_engine_create(mega_engine **out, const mega_gpt *gpt, const mega_engine_options *options)
+static inline mega_status gpt_engine_create(mega_engine **out, const mega_transformer *gpt,
+                                            const mega_engine_options *options)
 {
     return gpt_engine_create_with(out, gpt, options, NULL);
 }

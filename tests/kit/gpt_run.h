@@ -5,16 +5,16 @@
 
 #include "gpt_describe.h"
 #include "kit.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/philox.h"
 #include "megalith/program.h"
 #include "megalith/threads.h"
+#include "megalith/transformer.h"
 
 #include <string.h>
 
 typedef struct gpt_run {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_layout *layout;
     mega_params *params;
     mega_program *program;
@@ -30,19 +30,19 @@ typedef struct gpt_run_options {
     bool evaluate, no_fusion, per_token_loss;
 } gpt_run_options;
 
-static inline mega_gpt gpt_run_tiny(void)
+static inline mega_transformer gpt_run_tiny(void)
 {
-    return (mega_gpt){.num_layers = 3,
-                      .hidden = 24,
-                      .ffn_hidden = 40,
-                      .heads = 3,
-                      .head_dim = 8,
-                      .positions = 16,
-                      .vocab = 29,
-                      .padded_vocab = 32,
-                      .norm_epsilon = 1e-5,
-                      .init_std = 0.2,
-                      .recompute_layers = 1};
+    return (mega_transformer){.num_layers = 3,
+                              .hidden = 24,
+                              .ffn_hidden = 40,
+                              .heads = 3,
+                              .head_dim = 8,
+                              .positions = 16,
+                              .vocab = 29,
+                              .padded_vocab = 32,
+                              .norm_epsilon = 1e-5,
+                              .init_std = 0.2,
+                              .recompute_layers = 1};
 }
 
 #define GPT_RUN_OK(call)                                             \
@@ -50,7 +50,7 @@ static inline mega_gpt gpt_run_tiny(void)
         if ((call) != MEGA_OK) fail_msg("%s", mega_error_message()); \
     } while (0)
 
-static inline gpt_run gpt_run_make(const mega_gpt *m, const gpt_run_options *o)
+static inline gpt_run gpt_run_make(const mega_transformer *m, const gpt_run_options *o)
 {
     gpt_run r = {.gpt = *m, .batch = o->batch, .seq = o->seq};
     GPT_RUN_OK(mega_layout_create(NULL, NULL, &r.layout));

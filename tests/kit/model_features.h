@@ -14,9 +14,9 @@
 /* A loss that changes by this comes of a logit that changes by more than 1e-3. */
 #define FEATURES_LEAST 2e-3
 
-typedef bool features_remove(mega_network_shape *n, const mega_gpt *m); /* false: it has no such feature */
+typedef bool features_remove(mega_network_shape *n, const mega_transformer *m); /* false: it has no such feature */
 
-static inline bool features_any(const uint64_t *bits, const mega_gpt *m, bool value)
+static inline bool features_any(const uint64_t *bits, const mega_transformer *m, bool value)
 {
     for (int64_t i = 0; i < m->num_layers; i++)
         if (mega_shape_bit(bits, i) == value) return true;
@@ -25,7 +25,7 @@ static inline bool features_any(const uint64_t *bits, const mega_gpt *m, bool va
 
 /* clang-format off */
 #define FEATURE(name, is_on, removal) \
-    static inline bool features_##name(mega_network_shape *n, const mega_gpt *m) \
+    static inline bool features_##name(mega_network_shape *n, const mega_transformer *m) \
     { \
         (void)m; \
         if (!(is_on)) return false; \
@@ -137,7 +137,7 @@ static inline void features_name(features_named *out, mega_network_shape *net)
     net->family = &out->family;
 }
 
-static inline gpt_run features_open(const mega_gpt *m, int64_t batch, int64_t length)
+static inline gpt_run features_open(const mega_transformer *m, int64_t batch, int64_t length)
 {
     return gpt_run_make(
         m, &(gpt_run_options){
@@ -222,7 +222,7 @@ static inline const char *features_idle(const gpt_run *whole, bool *met)
     const char *idle = NULL;
     features_losses(whole, losses);
     for (int i = 0; i < FEATURES && idle == NULL; i++) {
-        mega_gpt without = whole->gpt;
+        mega_transformer without = whole->gpt;
         if (!features_all[i].remove(&without.net, &whole->gpt)) continue;
         gpt_run r = features_open(&without, whole->batch, whole->seq);
         features_copy_weights(&r, whole);

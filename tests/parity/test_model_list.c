@@ -21,11 +21,11 @@ typedef struct model_row {
 
 static mega_model make_gpt(void)
 {
-    static mega_gpt gpt;
-    static mega_gpt_list list;
+    static mega_transformer gpt;
+    static mega_transformer_list list;
     gpt = engine_run_gpt();
-    need(mega_gpt_list_create(&gpt, 1, &list));
-    mega_model model = mega_gpt_model(&list);
+    need(mega_transformer_list_create(&gpt, 1, &list));
+    mega_model model = mega_transformer_model(&list);
     model.positions = SEQ;
     return model;
 }
@@ -43,12 +43,12 @@ static mega_status read_gpt(void *user, int64_t index, mega_sample *sample)
 /* A classifier: four sequences a sample, one of which is right. */
 static mega_model make_choices(void)
 {
-    static mega_gpt gpt;
-    static mega_gpt_list list;
+    static mega_transformer gpt;
+    static mega_transformer_list list;
     gpt = engine_run_gpt();
     gpt.net = choices;
-    need(mega_gpt_list_create(&gpt, 1, &list));
-    mega_model model = mega_gpt_model(&list);
+    need(mega_transformer_list_create(&gpt, 1, &list));
+    mega_model model = mega_transformer_model(&list);
     model.positions = SEQ;
     return model;
 }

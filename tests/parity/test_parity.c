@@ -13,16 +13,16 @@
 
 typedef struct variant {
     const char *name;
-    mega_gpt_recompute recompute;
+    mega_transformer_recompute recompute;
     bool uniform;
     int64_t layers;
 } variant;
 
-static const variant variants[] = {{"none", MEGA_GPT_RECOMPUTE_NONE, false, 1},
-                                   {"selective", MEGA_GPT_RECOMPUTE_SELECTIVE, false, 1},
-                                   {"full uniform 1", MEGA_GPT_RECOMPUTE_FULL, true, 1},
-                                   {"full uniform 2", MEGA_GPT_RECOMPUTE_FULL, true, 2},
-                                   {"full block 1", MEGA_GPT_RECOMPUTE_FULL, false, 1}};
+static const variant variants[] = {{"none", MEGA_TRANSFORMER_RECOMPUTE_NONE, false, 1},
+                                   {"selective", MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE, false, 1},
+                                   {"full uniform 1", MEGA_TRANSFORMER_RECOMPUTE_FULL, true, 1},
+                                   {"full uniform 2", MEGA_TRANSFORMER_RECOMPUTE_FULL, true, 2},
+                                   {"full block 1", MEGA_TRANSFORMER_RECOMPUTE_FULL, false, 1}};
 #define NUM_VARIANTS (sizeof variants / sizeof *variants)
 
 typedef struct outcome {
@@ -40,7 +40,7 @@ typedef struct setting {
 
 static outcome step(const variant *v, const setting *s)
 {
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.attention_dropout = m.hidden_dropout = 0.1;
     m.recompute = v->recompute;
     m.recompute_uniform = v->uniform;

@@ -269,11 +269,11 @@ static const char *make_folder(const mega_family *f)
     static const char *const state[] = {"state/run.json", "state/checksums.json", "state"};
     const char *config = mega_kit_path(folder, "config.json"), *save = mega_kit_path(folder, f->model_type);
     mega_model_shape shape;
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_engine *engine = NULL;
     write_config(f, config);
     need(mega_hf_config_read(config, &shape));
-    mega_gpt_from_shape(&shape, 1, &gpt);
+    mega_transformer_from_shape(&shape, 1, &gpt);
     if (shape.init_std <= 0) gpt.init_std = 0.02;
     if (gpt.net.t5 != MEGA_T5_NONE) gpt.decoder_positions = 16;
     const mega_engine_options o = {.compute = MEGA_F32,

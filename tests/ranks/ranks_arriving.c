@@ -18,7 +18,7 @@ static int failures;
 static mega_engine *start(mega_world *world, int zero)
 {
     mega_engine *e = NULL;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(BATCH, 2, 0.05);
     o.world = world;
     o.compute = MEGA_BF16;

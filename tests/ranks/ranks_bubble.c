@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     need(mega_world_create(NULL, &world));
     const int micro_batches = argc > 1 ? atoi(argv[1]) : 8, chunks = argc > 2 ? atoi(argv[2]) : 1;
     const int stages = mega_world_size(world);
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = (int64_t)stages * chunks;
     gpt.stage_chunks = chunks;
     mega_engine_options o = engine_run_options(micro_batches, 1, 1e-3);

@@ -23,7 +23,7 @@ static void fill(mega_engine *e, mega_batch *b)
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, mega_engine_sample(e, i));
 }
 
-static mega_engine *create(const mega_gpt *gpt, mega_world *world, const char *how)
+static mega_engine *create(const mega_transformer *gpt, mega_world *world, const char *how)
 {
     mega_engine *e = NULL;
     mega_engine_options o = engine_run_options(BATCH, 1, 1e-2);
@@ -152,7 +152,7 @@ static double loss_of_a_step(mega_engine *e)
 int main(int argc, char **argv)
 {
     scene s = {.failures = 0};
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     if (argc < 3 || mega_world_create(NULL, &s.world) != MEGA_OK) return 2;
     s.folder = argv[2];
     s.raw = create(&gpt, s.world, argv[1]);

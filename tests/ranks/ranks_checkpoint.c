@@ -6,8 +6,8 @@
  *       must have the losses of an uninterrupted run on one rank, which this program computes itself */
 #include "engine_run.h"
 #include "megalith/file.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
+#include "megalith/transformer.h"
 #include "rank.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static setting read_setting(int argc, char **argv, int from)
 }
 
 typedef struct run {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_engine *engine;
     double loss[STEPS], norm[STEPS];
 } run;
@@ -89,7 +89,7 @@ static void steps(run *r, int from, int to)
 static void save(run *r, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(&r->gpt, 0, &shape);
+    mega_transformer_to_shape(&r->gpt, 0, &shape);
     need(mega_engine_save(r->engine,
                           &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F32}));
 }

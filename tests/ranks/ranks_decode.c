@@ -60,8 +60,8 @@ typedef struct texts {
     mega_generation text[TEXTS];
 } texts;
 
-static mega_engine *open_engine(const mega_gpt *gpt, const mega_layout_sizes *layout, int64_t micro_batches,
-                                mega_language_model *m, mega_gpt_list *list)
+static mega_engine *open_engine(const mega_transformer *gpt, const mega_layout_sizes *layout, int64_t micro_batches,
+                                mega_language_model *m, mega_transformer_list *list)
 {
     const int64_t samples = TEXTS / micro_batches;
     const mega_engine_options o = {.compute = MEGA_F64,
@@ -75,8 +75,8 @@ static mega_engine *open_engine(const mega_gpt *gpt, const mega_layout_sizes *la
                                    .prefill = PREFILL,
                                    .batch = {.global_batch = samples, .micro_step = samples}};
     mega_engine *e = NULL;
-    need(mega_gpt_list_create(gpt, layout != NULL ? layout->pp : 1, list));
-    *m = (mega_language_model){.model = mega_gpt_model(list),
+    need(mega_transformer_list_create(gpt, layout != NULL ? layout->pp : 1, list));
+    *m = (mega_language_model){.model = mega_transformer_model(list),
                                .positions = gpt->positions,
                                .vocab = gpt->vocab,
                                .padded_vocab = gpt->padded_vocab};
@@ -130,8 +130,8 @@ int main(int argc, char **argv)
     const int64_t micro_batches = atoi(argv[4]);
     static texts one, many;
     mega_language_model m, of_one;
-    mega_gpt_list list, list_of_one;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer_list list, list_of_one;
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = LAYERS;
     need(mega_world_create(NULL, &meeting.world));
     mega_engine *alone = open_engine(&gpt, NULL, 1, &of_one, &list_of_one);
@@ -151,8 +151,8 @@ int main(int argc, char **argv)
     meeting.arrived = NULL;
     mega_engine_destroy(e);
     mega_engine_destroy(alone);
-    mega_gpt_list_destroy(&list);
-    mega_gpt_list_destroy(&list_of_one);
+    mega_transformer_list_destroy(&list);
+    mega_transformer_list_destroy(&list_of_one);
     mega_world_destroy(meeting.world);
     return 0;
 }

@@ -12,7 +12,7 @@
 typedef struct scene {
     mega_world *world;
     mega_team *team;
-    mega_gpt gpt;
+    mega_transformer gpt;
     const char *how;
     mega_engine *one, *one_whole; /* engines that use this rank only */
     mega_engine *all, *all_whole;
@@ -36,7 +36,7 @@ static mega_engine *open_engine(const scene *s, mega_mode mode, bool is_alone)
 {
     mega_engine_options o = text_options(MEGA_F64, mode);
     mega_engine *e = NULL;
-    mega_gpt gpt = s->gpt;
+    mega_transformer gpt = s->gpt;
     if (is_alone) gpt.stage_chunks = 0;
     if (!is_alone) {
         o.world = s->world;

@@ -228,13 +228,13 @@ typedef struct outcome {
     uint64_t weights; /* hash of the weights that this rank owns */
 } outcome;
 
-static mega_gpt gpt_of(const setting *s, bool alone)
+static mega_transformer gpt_of(const setting *s, bool alone)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
     gpt.attention_dropout = gpt.hidden_dropout = 0.1;
-    gpt.recompute = !alone && s->recompute == 1 ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
+    gpt.recompute = !alone && s->recompute == 1 ? MEGA_TRANSFORMER_RECOMPUTE_FULL : MEGA_TRANSFORMER_RECOMPUTE_NONE;
     gpt.stage_chunks = alone ? 1 : s->chunks;
     gpt.sequence_parallel = !alone && s->sp;
     if (gpt.net.t5 == MEGA_T5_NONE) return gpt;
@@ -246,13 +246,13 @@ static mega_gpt gpt_of(const setting *s, bool alone)
 }
 
 /* Ends the program if a T5 is not cut where the setting says. */
-static void need_cut(const mega_gpt *gpt, const setting *s)
+static void need_cut(const mega_transformer *gpt, const setting *s)
 {
     const int begin = 1 + (int)gpt->num_layers + 1; /* after the embedding, the blocks and the norm of the encoder */
     int *first = NULL;
     bool is_cut[CUTS] = {[CUT_ANYWHERE] = true};
     if (s->cut == CUT_ANYWHERE) return;
-    need(mega_gpt_first_layers(gpt, s->pp, &first));
+    need(mega_transformer_first_layers(gpt, s->pp, &first));
     for (int p = 1; p < s->pp; p++)
         is_cut[first[p] < begin ? CUT_BEFORE : first[p] == begin ? CUT_IN : CUT_AFTER] = true;
     mega_free(first);
@@ -277,7 +277,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     if (!alone && s->recompute == 2)
         o.recompute = (mega_recompute_options){.replaces = true, .interval = 2, .distribute = true};
     if (models[s->model].layer == NULL) {
-        const mega_gpt gpt = gpt_of(s, alone);
+        const mega_transformer gpt = gpt_of(s, alone);
         if (!alone) need_cut(&gpt, s);
         return gpt_engine_create(out, &gpt, &o);
     }

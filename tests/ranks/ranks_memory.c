@@ -17,9 +17,9 @@ typedef struct setting {
     bool half;
 } setting;
 
-static mega_gpt model(int chunks)
+static mega_transformer model(int chunks)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     gpt.stage_chunks = chunks;
     gpt.hidden = 1024;
@@ -41,7 +41,7 @@ static void step(mega_engine *e)
 
 static mega_engine *create(mega_world *world, mega_team *team, const setting *s, mega_dtype gradients)
 {
-    const mega_gpt gpt = model(s->chunks);
+    const mega_transformer gpt = model(s->chunks);
     const int ranks = mega_world_size(world);
     mega_engine *e = NULL;
     mega_engine_options o = engine_run_options(2 * ranks, 1, 1e-4);

@@ -5,7 +5,7 @@
  *   ranks_nonfinite evaluation: like forward, while a validation set is evaluated
  *   ranks_nonfinite save FOLDER: like forward, but only a save checks the weights */
 #include "engine_run.h"
-#include "megalith/gpt.h"
+#include "megalith/transformer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,16 +47,16 @@ static void fill(mega_engine *e, mega_batch *b)
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) engine_run_fill(b, i, mega_engine_sample(e, i));
 }
 
-static mega_status save(mega_engine *e, const mega_gpt *gpt, const char *folder)
+static mega_status save(mega_engine *e, const mega_transformer *gpt, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(gpt, 3, &shape);
+    mega_transformer_to_shape(gpt, 3, &shape);
     const mega_engine_save_options o = {.folder = folder, .shape = &shape, .save_dtype = MEGA_F32};
     return mega_engine_save(e, &o);
 }
 
 /* Runs what the test does with the non-finite weights: an evaluation, a save or a step. */
-static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
+static mega_status use(mega_engine *e, const mega_transformer *gpt, char **argv)
 {
     mega_step_result r;
     mega_loss_sums sums = {0};
@@ -72,7 +72,7 @@ static mega_status use(mega_engine *e, const mega_gpt *gpt, char **argv)
 static mega_status run(mega_world *world, char **argv, mega_engine **e)
 {
     const bool in_forward = strcmp(argv[1], "backward") != 0;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(8, 1, 1e-3);
     gpt.num_layers = 4;
     gpt.norm_epsilon = 1e-12;

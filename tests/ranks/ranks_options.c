@@ -79,7 +79,7 @@ static void change_option(mega_engine_options *o, int which)
 }
 
 /* Changes an option on rank 1 only: both ranks must refuse, and the message must have both values. */
-static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine_options o)
+static int refuse(mega_world *world, const mega_transformer *gpt, int which, mega_engine_options o)
 {
     mega_engine *e = NULL;
     if (mega_world_rank(world) == 1) change_option(&o, which);
@@ -95,7 +95,7 @@ static int refuse(mega_world *world, const mega_gpt *gpt, int which, mega_engine
 }
 
 /* The lists of a curriculum, which are as long on both ranks. */
-static int refuse_stairs(mega_world *world, const mega_gpt *gpt, mega_engine_options o, const char *list)
+static int refuse_stairs(mega_world *world, const mega_transformer *gpt, mega_engine_options o, const char *list)
 {
     const bool changes = mega_world_rank(world) == 1, is_step = strcmp(list, "curriculum.max_step") == 0;
     const char *difficulty[] = {"4", changes && !is_step ? "12" : "8"}, *max_step[] = {changes && is_step ? "12" : "3"};
@@ -115,7 +115,7 @@ int main(void)
 {
     mega_world *world = NULL;
     mega_engine *e = NULL;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(8, 2, 1e-2);
     int failures = 0;
     if (mega_world_create(NULL, &world) != MEGA_OK) return 2;

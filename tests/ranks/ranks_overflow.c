@@ -37,7 +37,7 @@ static setting read_setting(int argc, char **argv)
 static mega_engine *begin(const setting *s, mega_world *world)
 {
     mega_engine *e;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     const int dp = mega_world_size(world) / s->tp / s->pp;
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
     o.schedule.warmup = 4 * BATCH;

@@ -114,7 +114,7 @@ static void read_word(setting *s, const char *name, const char *text)
                     {"precision", &s->precision, {"f64", "f32", "bf16", "f16"}},
                     {"recompute",
                      &s->recompute,
-                     {"none", "selective", "full", "budget"}}, /* the first three as mega_gpt_recompute */
+                     {"none", "selective", "full", "budget"}}, /* the first three as mega_transformer_recompute */
                     {"loss", &s->mean_of_means, {"token", "micro"}},
                     {"decay", &s->decay, {"none", "constant", "grows"}},
                     {"lr", &s->lr, {"constant", "linear", "cosine", "root"}}}; /* as mega_lr_style */
@@ -156,10 +156,10 @@ static setting read_setting(int argc, char **argv)
     return s;
 }
 
-enum { RECOMPUTE_BUDGET = MEGA_GPT_RECOMPUTE_FULL + 1 };
+enum { RECOMPUTE_BUDGET = MEGA_TRANSFORMER_RECOMPUTE_FULL + 1 };
 
 typedef struct run {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_team *team;
     mega_engine *engine;
     mega_step_result result[STEPS];
@@ -237,7 +237,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     if (s->odd) r->gpt.hidden = 36, r->gpt.head_dim = 9, r->gpt.ffn_hidden = 92;
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
-    if (s->recompute != RECOMPUTE_BUDGET) r->gpt.recompute = (mega_gpt_recompute)s->recompute;
+    if (s->recompute != RECOMPUTE_BUDGET) r->gpt.recompute = (mega_transformer_recompute)s->recompute;
     r->gpt.num_layers = s->layers;
     r->gpt.first_stage_layers = s->first;
     r->gpt.last_stage_layers = s->last;

@@ -69,7 +69,7 @@ static mega_status compare_programs(mega_layout *l, int64_t rows)
 static mega_status compare_engines(mega_world *world, bool is_pipeline)
 {
     const bool other = mega_world_rank(world) == 1;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     mega_engine_options o = engine_run_options(is_pipeline && other ? 12 : 8, 1, 1e-3);
     mega_engine *e = NULL;

@@ -16,9 +16,9 @@
 
 enum { MICRO = 2, STEPS = 4, LATE_MS = 100 };
 
-static mega_gpt small_gpt(void)
+static mega_transformer small_gpt(void)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 1;
     gpt.hidden = 36;
     gpt.head_dim = 9;
@@ -36,7 +36,7 @@ static mega_engine *begin(mega_world *world, way w, int zero, bool overlap, mega
                           int micro_batches)
 {
     mega_engine *e = NULL;
-    const mega_gpt gpt = small_gpt();
+    const mega_transformer gpt = small_gpt();
     const int ranks = mega_world_size(world);
     mega_engine_options o = engine_run_options((int64_t)MICRO * ranks * micro_batches, MICRO, 1e-2);
     o.world = world;

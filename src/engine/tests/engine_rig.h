@@ -8,7 +8,7 @@
 enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4 };
 
 typedef struct rig {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_engine *engine;
 } rig;
 

@@ -3,9 +3,9 @@
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
-#include "megalith/gpt.h"
 #include "megalith/gpt_data.h"
 #include "megalith/memory.h"
+#include "megalith/transformer.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct setting {
 } setting;
 
 typedef struct rig {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_team *team;
     mega_engine *engine;
 } rig;
@@ -32,7 +32,7 @@ static void rig_open(rig *r, const setting *s)
 {
     r->gpt = engine_run_gpt();
     r->gpt.attention_dropout = r->gpt.hidden_dropout = s->dropout;
-    r->gpt.recompute = s->recompute ? MEGA_GPT_RECOMPUTE_FULL : MEGA_GPT_RECOMPUTE_NONE;
+    r->gpt.recompute = s->recompute ? MEGA_TRANSFORMER_RECOMPUTE_FULL : MEGA_TRANSFORMER_RECOMPUTE_NONE;
     need(mega_team_create(s->threads > 0 ? s->threads : 1, &r->team));
     mega_engine_options o = engine_run_options(BATCH, s->micro_batch, s->still ? 0 : 1e-2);
     o.loss_scale.fixed = 1024; /* of fp16 */
@@ -247,7 +247,7 @@ static void it_learns(void **state)
 static mega_status try_save(rig *r, const char *folder)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(&r->gpt, 3, &shape);
+    mega_transformer_to_shape(&r->gpt, 3, &shape);
     const mega_engine_save_options o = {
         .folder = folder, .shape = &shape, .save_dtype = MEGA_F32, .extra_json = "{\"a\": 1}", .keep = 1};
     return mega_engine_save(r->engine, &o);
@@ -281,7 +281,7 @@ static void bytes_of_a_checkpoint_are_known_before(void **state)
         char at[256];
         rig r;
         rig_open(&r, &s);
-        mega_gpt_to_shape(&r.gpt, 3, &shape);
+        mega_transformer_to_shape(&r.gpt, 3, &shape);
         const mega_engine_save_options o = {
             .folder = folder, .shape = &shape, .save_dtype = how[i].save_dtype, .no_optim = how[i].no_optim};
         const int64_t planned = mega_engine_save_bytes(r.engine, &o);
@@ -518,16 +518,16 @@ static void planned_memory_is_what_is_taken(void **state)
 static int short_life(void *user)
 {
     (void)user;
-    const mega_gpt gpt = {.num_layers = 1,
-                          .hidden = 16,
-                          .ffn_hidden = 32,
-                          .heads = 2,
-                          .head_dim = 8,
-                          .positions = SEQ,
-                          .vocab = VOCAB,
-                          .padded_vocab = 64,
-                          .norm_epsilon = 1e-5,
-                          .init_std = 0.02};
+    const mega_transformer gpt = {.num_layers = 1,
+                                  .hidden = 16,
+                                  .ffn_hidden = 32,
+                                  .heads = 2,
+                                  .head_dim = 8,
+                                  .positions = SEQ,
+                                  .vocab = VOCAB,
+                                  .padded_vocab = 64,
+                                  .norm_epsilon = 1e-5,
+                                  .init_std = 0.02};
     const mega_engine_options o = {.micro_batch = 1,
                                    .seq = SEQ,
                                    .batch = {.global_batch = 1, .micro_step = 1},

@@ -131,7 +131,7 @@ static mega_status recorded(const void *returned)
     return returned == NULL ? r.code : MEGA_OK;
 }
 
-static mega_status create(const scene *s, const mega_gpt *gpt, const mega_engine_options *o)
+static mega_status create(const scene *s, const mega_transformer *gpt, const mega_engine_options *o)
 {
     mega_engine *e = NULL;
     (void)s;
@@ -496,7 +496,7 @@ static void a_plan_cannot_run(void **state)
 {
     (void)state;
     mega_engine *e = NULL;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
     o.layout.planned_ranks = 2;
     o.batch.micro_step = 4;

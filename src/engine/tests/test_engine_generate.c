@@ -20,7 +20,7 @@ static void expect(mega_status st, mega_status expected, const char *said)
 
 static mega_engine *open_engine(mega_mode mode, mega_dtype compute)
 {
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     const mega_engine_options o = text_options(compute, mode);
     mega_engine *e = NULL;
     need(text_engine(&e, &gpt, mode, &o));
@@ -73,11 +73,11 @@ static void an_engine_of_arguments_generates(void **state)
 {
     (void)state;
     char *argv[] = {"test", "--micro-batch-size", "2", "--seed", "11"};
-    const mega_gpt gpt = engine_run_gpt();
-    mega_gpt_list list;
+    const mega_transformer gpt = engine_run_gpt();
+    mega_transformer_list list;
     mega_engine *e = NULL, *of_options = open_engine(MEGA_GENERATE, MEGA_F32);
-    need(mega_gpt_list_create(&gpt, 1, &list));
-    mega_model model = mega_gpt_model(&list);
+    need(mega_transformer_list_create(&gpt, 1, &list));
+    mega_model model = mega_transformer_model(&list);
     model.positions = TEXT_SEQ;
     need(mega_initialize(&(mega_setup){.model = &model, .mode = MEGA_GENERATE, .argc = 5, .argv = argv}, &e));
     assert_int_equal(mega_engine_run_rows(e, MEGA_RUN_PREFILL), TEXT_SEQ);
@@ -94,14 +94,14 @@ static void an_engine_of_arguments_generates(void **state)
     assert_memory_equal(a.token, b.token, sizeof a.token);
     mega_engine_destroy(of_options);
     mega_engine_destroy(e);
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
 }
 
 static void memory_is_planned(void **state)
 {
     (void)state;
     mega_engine_memory one, many;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
     mega_engine *e = NULL;
     need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
@@ -122,7 +122,7 @@ static volatile sig_atomic_t stop;
 static void a_signal_ends_the_wait(void **state)
 {
     (void)state;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
     mega_engine *e = NULL;
     engine_text t, expected;
@@ -237,7 +237,7 @@ static void programs_that_are_not_there(void **state)
 static void runs_out_of_order(void **state)
 {
     (void)state;
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine *e = NULL;
     mega_engine_options o = engine_run_options(2, 2, 1e-2);
     need(gpt_engine_create(&e, &gpt, &o));

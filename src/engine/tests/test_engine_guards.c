@@ -13,7 +13,7 @@
 enum { BATCH = 4 };
 
 typedef struct rig {
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_engine *engine;
 } rig;
 

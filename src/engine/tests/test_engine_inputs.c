@@ -7,7 +7,7 @@ enum { SEQ = ENGINE_RUN_SEQ, BATCH = 4, STEPS = 3 };
 
 static mega_engine *open_engine_of(const mega_engine_options *o, const mega_dataset *data)
 {
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     mega_engine *e = NULL;
     need(gpt_engine_create_with(&e, &gpt, o, data));
     need(mega_engine_allocate(e));

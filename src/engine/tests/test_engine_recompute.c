@@ -12,7 +12,7 @@ enum { LAYERS = 6, BATCH = 8, MICRO = 4, STEPS = 2 };
 
 static mega_status make(mega_engine **out, mega_recompute_options recompute, int64_t micro)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = LAYERS;
     gpt.attention_dropout = gpt.hidden_dropout = 0.1;
     mega_engine_options o = engine_run_options(BATCH, micro, 1e-2);

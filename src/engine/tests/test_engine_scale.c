@@ -32,7 +32,7 @@ static bool is_slow(void)
 /* An engine of two micro-batches a step whose learning rate warms up, so that a schedule that moved shows. */
 static mega_engine *begin(mega_dtype compute, mega_loss_scale_options scale)
 {
-    static mega_gpt gpt;
+    static mega_transformer gpt;
     mega_engine *e;
     gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(BATCH, 2, 1e-2);
@@ -229,7 +229,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     const double initial = ldexp(1, is_slow() ? 20 : 34);
     const mega_loss_scale_options o = {.initial = initial, .least = 1, .window = 3, .hysteresis = 2};
     const char *folder = mega_kit_temp_folder();
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     mega_model_shape shape;
     mega_step_result expected, found;
     mega_checkpoint *c = NULL;
@@ -237,7 +237,7 @@ static void a_checkpoint_keeps_the_scale(void **state)
     mega_engine *e = begin(MEGA_F16, o);
     search(e, &found);
     step(e, &found);
-    mega_gpt_to_shape(&gpt, 3, &shape);
+    mega_transformer_to_shape(&gpt, 3, &shape);
     need(mega_engine_save(e, &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F16}));
     mega_engine *other = begin(MEGA_F16, o);
     need(mega_checkpoint_open(folder, false, &c));

@@ -8,7 +8,7 @@
 static mega_engine *stage_of(int stage, int stages, int chunks, int64_t micro_batches)
 {
     mega_engine *e = NULL;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 2 * (int64_t)stages * chunks;
     gpt.stage_chunks = chunks;
     mega_engine_options o = engine_run_options(micro_batches, 1, 1e-3);
@@ -52,7 +52,7 @@ static void chunks_want_a_multiple_of_the_stages(void **state)
     mega_engine *e = stage_of(1, 4, 2, 8);
     mega_engine_destroy(e);
     e = NULL;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 8;
     gpt.stage_chunks = 2;
     mega_engine_options o = engine_run_options(6, 1, 1e-3);
@@ -72,7 +72,7 @@ static void the_cost_is_of_a_sample_through_the_whole_model(void **state)
                                                  {.tp = 2, .planned_ranks = 2},
                                                  {.pp = 2, .planned_ranks = 2, .planned_rank = 1},
                                                  {.tp = 2, .pp = 2, .planned_ranks = 8}};
-    const mega_gpt gpt = engine_run_gpt();
+    const mega_transformer gpt = engine_run_gpt();
     const double inner = (double)(gpt.heads * gpt.head_dim), layers = (double)gpt.num_layers, seq = ENGINE_RUN_SEQ;
     const double weights = layers * (double)gpt.hidden * (4 * inner + 2 * (double)gpt.ffn_hidden) +
                            (double)(gpt.padded_vocab * gpt.hidden);

@@ -7,7 +7,7 @@ enum { STEPS = 3 };
 
 typedef struct setting {
     mega_dtype compute;
-    mega_gpt_recompute recompute;
+    mega_transformer_recompute recompute;
     int threads;
     bool ramps, anew; /* ramps: the first step has one micro-batch; anew: weights are packed for each product */
 } setting;
@@ -19,7 +19,7 @@ static void fill(mega_batch *b, int64_t first)
 
 static mega_engine *make(const setting *s, mega_team *team)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.recompute = s->recompute;
     mega_engine_options o = engine_run_options(4, 1, 1e-2);
     if (s->ramps) o.batch = (mega_batch_ramp){1, 3, 1, 4, 1};
@@ -65,7 +65,7 @@ static void kept_weights_change_no_bit(void **state)
     (void)state;
     for (int threads = 1; threads <= 3; threads++) expect_same(&(setting){.compute = MEGA_BF16, .threads = threads});
     expect_same(&(setting){.compute = MEGA_F32, .threads = 2});
-    expect_same(&(setting){.compute = MEGA_BF16, .threads = 2, .recompute = MEGA_GPT_RECOMPUTE_FULL});
+    expect_same(&(setting){.compute = MEGA_BF16, .threads = 2, .recompute = MEGA_TRANSFORMER_RECOMPUTE_FULL});
 }
 
 static void a_ramp_changes_no_bit(void **state)
@@ -92,7 +92,8 @@ static void the_plan_counts_them(void **state)
         assert_in_range(bytes, 4 * (2 * 12 * 32 * 32 + 64 * 32), 5 * (2 * 12 * 32 * 32 + 64 * 32));
     else
         assert_int_equal(bytes, 0);
-    assert_int_equal(bytes, packed_bytes(&(setting){.compute = MEGA_BF16, .recompute = MEGA_GPT_RECOMPUTE_FULL}));
+    assert_int_equal(bytes,
+                     packed_bytes(&(setting){.compute = MEGA_BF16, .recompute = MEGA_TRANSFORMER_RECOMPUTE_FULL}));
     assert_int_equal(0, packed_bytes(&(setting){.compute = MEGA_BF16, .anew = true}));
     assert_int_equal(0, packed_bytes(&(setting){.compute = MEGA_F32}));
 }

@@ -63,7 +63,7 @@ static void parse(mega_command_options *cfg, const char *more)
 
 typedef struct rig {
     mega_command_options cfg;
-    mega_gpt gpt;
+    mega_transformer gpt;
     mega_engine *engine;
     mega_params *params;
 } rig;
@@ -72,7 +72,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
 {
     mega_engine_options o;
     parse(&r->cfg, of->options);
-    need(mega_gpt_from_options(&r->cfg.train.model, VOCAB, NULL, &r->gpt));
+    need(mega_transformer_from_options(&r->cfg.train.model, VOCAB, NULL, &r->gpt));
     need(mega_train_engine_options(&r->cfg.train, &o));
     o.compute = compute;
     o.plain = o.optimizer.plain = compute == MEGA_F64;
@@ -272,7 +272,7 @@ static void check_checkpoint(rig *r, const recipe *of, const truth *t)
     const char *weights = mega_kit_path(folder, "iter_0000003/model.safetensors");
     const char *moments = mega_kit_path(folder, "iter_0000003/state/optimizer.safetensors");
     mega_model_shape shape;
-    mega_gpt_to_shape(&r->gpt, VOCAB - 1, &shape);
+    mega_transformer_to_shape(&r->gpt, VOCAB - 1, &shape);
     need(mega_engine_save(r->engine,
                           &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F32}));
     check_file(weights, r, "", t->p);

@@ -38,7 +38,7 @@ static void print_all(mega_buffer *out)
 {
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         mega_engine *e = NULL;
-        mega_gpt gpt = engine_run_gpt();
+        mega_transformer gpt = engine_run_gpt();
         gpt.num_layers = 2;
         gpt.sequence_parallel = layouts[i].sequence_parallel;
         mega_engine_options o = engine_run_options(4, 1, 1e-3);
@@ -108,7 +108,7 @@ static void costs_are_those_of_the_formulas(void **state)
     (void)state;
     mega_engine *e = NULL;
     mega_update_cost cost;
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     mega_engine_options o = engine_run_options(4, 1, 1e-3);
     o.compute = MEGA_BF16;
     o.layout = (mega_layout_sizes){.planned_ranks = 4};

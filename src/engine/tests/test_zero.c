@@ -7,7 +7,7 @@
 /* Plans a model of 69 million parameters and allocates none of them. */
 static mega_engine *plan(int stage, int ranks, mega_dtype compute)
 {
-    mega_gpt gpt = engine_run_gpt();
+    mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     gpt.hidden = 768;
     gpt.ffn_hidden = 3072;

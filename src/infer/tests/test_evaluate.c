@@ -9,23 +9,23 @@
 enum { WINDOWS = 2, SEQ = 8, VOCAB = 29 };
 
 /* A model for which every token id is equally likely. */
-static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_team *team)
+static mega_engine *open_engine(mega_mode mode, const mega_transformer *gpt, const mega_team *team)
 {
-    mega_gpt_list list;
+    mega_transformer_list list;
     mega_engine *e = NULL;
     const mega_engine_options o = {.compute = MEGA_F64,
                                    .team = (mega_team *)(uintptr_t)team,
                                    .micro_batch = WINDOWS,
                                    .seq = SEQ,
                                    .batch = {.global_batch = WINDOWS, .micro_step = WINDOWS}};
-    need(mega_gpt_list_create(gpt, 1, &list));
-    const mega_model model = mega_gpt_model(&list);
+    need(mega_transformer_list_create(gpt, 1, &list));
+    const mega_model model = mega_transformer_model(&list);
     need(mega_engine_create(&(mega_setup){.model = &model, .mode = mode, .options = &o}, &e));
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1));
     mega_params *params = mega_engine_params(e);
     memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
     return e;
 }
 
@@ -33,7 +33,7 @@ static mega_engine *open_engine(mega_mode mode, const mega_gpt *gpt, const mega_
 static void each_token_counts_once(void **state)
 {
     (void)state;
-    const mega_gpt gpt = gpt_run_tiny();
+    const mega_transformer gpt = gpt_run_tiny();
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL);
     int32_t tokens[30];
     assert_int_equal(gpt.vocab, VOCAB);
@@ -57,7 +57,7 @@ static void each_token_counts_once(void **state)
 static void wrong_texts_and_engines(void **state)
 {
     (void)state;
-    const mega_gpt gpt = gpt_run_tiny();
+    const mega_transformer gpt = gpt_run_tiny();
     const int32_t tokens[4] = {1, 2, VOCAB, 3};
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL), *other = open_engine(MEGA_GENERATE, &gpt, NULL);
     mega_evaluation found = {.targets = -7};
@@ -77,7 +77,7 @@ static void wrong_texts_and_engines(void **state)
 static void a_loss_that_is_not_finite(void **state)
 {
     (void)state;
-    const mega_gpt gpt = gpt_run_tiny();
+    const mega_transformer gpt = gpt_run_tiny();
     const int32_t tokens[4] = {1, 2, 0, 3};
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL);
     mega_evaluation found = {.targets = -7};
@@ -102,7 +102,7 @@ static void stop_at_second(void *user, int64_t windows, int64_t total)
 static void a_signal_leaves_no_figure(void **state)
 {
     (void)state;
-    const mega_gpt gpt = gpt_run_tiny();
+    const mega_transformer gpt = gpt_run_tiny();
     mega_team *team = NULL;
     int32_t tokens[60] = {0};
     int told = 0;

@@ -12,8 +12,8 @@
 enum { VOCAB = 29, BATCH = 5, POSITIONS = 40, NEW = 18, PREFILL = 4 };
 
 typedef struct model {
-    mega_gpt gpt;
-    mega_gpt_list list;
+    mega_transformer gpt;
+    mega_transformer_list list;
     mega_language_model language;
     mega_engine *engine;
     mega_generator *cached, *plain; /* plain: reads the whole text for each token */
@@ -28,16 +28,16 @@ static void model_open(model *m, int64_t micro_batches)
                                    .seq = POSITIONS,
                                    .prefill = PREFILL,
                                    .batch = {.global_batch = samples, .micro_step = samples}};
-    m->gpt = (mega_gpt){.num_layers = 2,
-                        .hidden = 16,
-                        .ffn_hidden = 64,
-                        .heads = 2,
-                        .head_dim = 8,
-                        .positions = POSITIONS,
-                        .vocab = VOCAB,
-                        .padded_vocab = 32,
-                        .norm_epsilon = 1e-5,
-                        .init_std = 0.4};
+    m->gpt = (mega_transformer){.num_layers = 2,
+                                .hidden = 16,
+                                .ffn_hidden = 64,
+                                .heads = 2,
+                                .head_dim = 8,
+                                .positions = POSITIONS,
+                                .vocab = VOCAB,
+                                .padded_vocab = 32,
+                                .norm_epsilon = 1e-5,
+                                .init_std = 0.4};
     need(gpt_language(&m->language, &m->list, &m->gpt));
     const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
     need(mega_engine_create(&setup, &m->engine));
@@ -54,7 +54,7 @@ static void model_close(model *m)
     mega_generator_destroy(m->cached);
     mega_generator_destroy(m->plain);
     mega_engine_destroy(m->engine);
-    mega_gpt_list_destroy(&m->list);
+    mega_transformer_list_destroy(&m->list);
 }
 
 typedef struct found {

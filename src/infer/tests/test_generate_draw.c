@@ -9,8 +9,8 @@
 enum { VOCAB = 13, KNOWN = 5, NEW = 40, TEXTS = 8, POSITIONS = NEW + 1 };
 
 typedef struct model {
-    mega_gpt gpt;
-    mega_gpt_list list;
+    mega_transformer gpt;
+    mega_transformer_list list;
     mega_language_model language;
     mega_engine *engine;
 } model;
@@ -20,16 +20,16 @@ static void model_open(model *m, mega_team *team)
 {
     const mega_engine_options o = {
         .team = team, .micro_batch = 1, .seq = POSITIONS, .batch = {.global_batch = 1, .micro_step = 1}};
-    m->gpt = (mega_gpt){.num_layers = 1,
-                        .hidden = 8,
-                        .ffn_hidden = 32,
-                        .heads = 2,
-                        .head_dim = 4,
-                        .positions = POSITIONS,
-                        .vocab = VOCAB,
-                        .padded_vocab = 16,
-                        .norm_epsilon = 1e-5,
-                        .init_std = 0.2};
+    m->gpt = (mega_transformer){.num_layers = 1,
+                                .hidden = 8,
+                                .ffn_hidden = 32,
+                                .heads = 2,
+                                .head_dim = 4,
+                                .positions = POSITIONS,
+                                .vocab = VOCAB,
+                                .padded_vocab = 16,
+                                .norm_epsilon = 1e-5,
+                                .init_std = 0.2};
     need(gpt_language(&m->language, &m->list, &m->gpt));
     const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
     need(mega_engine_create(&setup, &m->engine));
@@ -40,7 +40,7 @@ static void model_open(model *m, mega_team *team)
 static void model_close(model *m)
 {
     mega_engine_destroy(m->engine);
-    mega_gpt_list_destroy(&m->list);
+    mega_transformer_list_destroy(&m->list);
 }
 
 /* Returns the highest id in some generated texts. */

@@ -82,11 +82,11 @@ static mega_model_shape read_shape(const struct model *of)
     return shape;
 }
 
-static mega_gpt read_model(const struct model *of)
+static mega_transformer read_model(const struct model *of)
 {
     const mega_model_shape shape = read_shape(of);
-    mega_gpt m;
-    mega_gpt_from_shape(&shape, 1, &m);
+    mega_transformer m;
+    mega_transformer_from_shape(&shape, 1, &m);
     return m;
 }
 
@@ -103,7 +103,7 @@ static void draw(const gpt_run *r)
     }
 }
 
-static const char *idle_of(mega_gpt m, bool *met)
+static const char *idle_of(mega_transformer m, bool *met)
 {
     static char idle[MEGA_PARAM_NAME];
     features_named named;
@@ -125,7 +125,7 @@ static void every_feature_counts(void **state)
         const char *idle = idle_of(read_model(&models[i]), met);
         if (idle[0] != '\0') fail_msg("%s (row %d): without %s its losses are the same", models[i].type, i, idle);
     }
-    mega_gpt scaled = read_model(&models[0]); /* by features of the network that a family need not have */
+    mega_transformer scaled = read_model(&models[0]); /* by features of the network that a family need not have */
     scaled.net.residual_scale = 0.5;
     scaled.net.logit_scale = 3.0;
     assert_string_equal(idle_of(scaled, met), "");
@@ -148,7 +148,7 @@ static void a_feature_without_effect_is_found(void **state)
 {
     (void)state;
     bool met[FEATURES] = {false};
-    mega_gpt m = read_model(&(struct model){"mistral", SIZES "\"sliding_window\": 12, "});
+    mega_transformer m = read_model(&(struct model){"mistral", SIZES "\"sliding_window\": 12, "});
     assert_string_equal(idle_of(m, met), "window");
     m = read_model(&(struct model){"gemma2", SIZES WINDOWS "\"query_pre_attn_scalar\": 20, "
                                                            "\"attn_logit_softcapping\": 5.0, "

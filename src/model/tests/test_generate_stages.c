@@ -2,27 +2,27 @@
  * logits are the same, bit for bit, as those of the whole model. */
 #include "gpt_describe.h"
 #include "kit.h"
-#include "megalith/gpt.h"
 #include "megalith/program.h"
+#include "megalith/transformer.h"
 
 #include <string.h>
 
 enum { BATCH = 2, ROWS = 3, CAPACITY = 8, MOST_STAGES = 3, VOCAB = 13, PADDED = 16 };
 
-static mega_gpt three_layers(void)
+static mega_transformer three_layers(void)
 {
-    return (mega_gpt){.num_layers = 3,
-                      .hidden = 8,
-                      .ffn_hidden = 32,
-                      .heads = 2,
-                      .head_dim = 4,
-                      .positions = CAPACITY,
-                      .vocab = VOCAB,
-                      .padded_vocab = PADDED,
-                      .norm_epsilon = 1e-5,
-                      .init_std = 0.2,
-                      .hidden_dropout = 0.1,
-                      .attention_dropout = 0.1};
+    return (mega_transformer){.num_layers = 3,
+                              .hidden = 8,
+                              .ffn_hidden = 32,
+                              .heads = 2,
+                              .head_dim = 4,
+                              .positions = CAPACITY,
+                              .vocab = VOCAB,
+                              .padded_vocab = PADDED,
+                              .norm_epsilon = 1e-5,
+                              .init_std = 0.2,
+                              .hidden_dropout = 0.1,
+                              .attention_dropout = 0.1};
 }
 
 typedef struct stage {
@@ -32,7 +32,7 @@ typedef struct stage {
     int32_t length[BATCH];
 } stage;
 
-static void stage_build(stage *s, const mega_gpt *m, int64_t rows, mega_program **out)
+static void stage_build(stage *s, const mega_transformer *m, int64_t rows, mega_program **out)
 {
     mega_graph *g = NULL;
     need(mega_graph_create(MEGA_F32, s->params, s->layout, &g));
@@ -43,7 +43,7 @@ static void stage_build(stage *s, const mega_gpt *m, int64_t rows, mega_program 
     mega_program_step(*out)->kv_length = s->length;
 }
 
-static void stage_open(stage *s, const mega_gpt *m, int rank, int stages)
+static void stage_open(stage *s, const mega_transformer *m, int rank, int stages)
 {
     const mega_layout_sizes sizes = {.pp = stages, .planned_ranks = stages, .planned_rank = rank};
     *s = (stage){0};
@@ -96,7 +96,7 @@ static const float *stages_run(stage *s, int stages, int32_t begin, int32_t rows
 static void stages_give_the_logits_of_the_whole_model(void **state)
 {
     (void)state;
-    const mega_gpt m = three_layers();
+    const mega_transformer m = three_layers();
     stage whole[1], cut[MOST_STAGES];
     stage_open(whole, &m, 0, 1);
     for (int i = 0; i < MOST_STAGES; i++) stage_open(&cut[i], &m, i, MOST_STAGES);

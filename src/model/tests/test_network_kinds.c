@@ -12,9 +12,9 @@ enum { BATCH = 2, LENGTH = 8 };
 static const gpt_run_options train_f64 = {
     .dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = BATCH, .seq = LENGTH};
 
-static mega_gpt small(void)
+static mega_transformer small(void)
 {
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.net = (mega_network_shape){.family = mega_family_find("megalith_gpt"), .untied = true};
     return m;
 }
@@ -60,7 +60,7 @@ static void forward(gpt_run *r)
 
 /* Losses of all positions and the gradient of the last norm's weight are the same; without the conversion they are not,
  * so that the two networks do differ. */
-static void expect_equal(const char *what, const mega_gpt *m, const mega_gpt *n, convert *f)
+static void expect_equal(const char *what, const mega_transformer *m, const mega_transformer *n, convert *f)
 {
     gpt_run a = gpt_run_make(m, &train_f64), b = gpt_run_make(n, &train_f64);
     give_weights(&a, &b, f);
@@ -99,7 +99,7 @@ static void norms_of_one_plus_weight(void **state)
 {
     (void)state;
     for (int rms = 0; rms < 2; rms++) {
-        mega_gpt m = small(), n = m;
+        mega_transformer m = small(), n = m;
         m.net.rms = n.net.rms = rms == 1;
         m.net.query_norm = n.net.query_norm = MEGA_QUERY_NORM_HEAD;
         m.net.norm_plus_one = true;
@@ -123,10 +123,10 @@ static void apart(const gpt_run *a, const mega_param *p, double *w)
 static void pairs_of_neighbours(void **state)
 {
     (void)state;
-    mega_gpt m = small();
+    mega_transformer m = small();
     m.net.positions = MEGA_POSITIONS_ROPE;
     m.net.rope = (mega_rope_settings){.theta = 100.0};
-    mega_gpt n = m;
+    mega_transformer n = m;
     m.net.rope.interleaved = true;
     expect_equal("interleaved", &m, &n, apart);
 }
@@ -140,7 +140,7 @@ static void no_table(const gpt_run *a, const mega_param *p, double *w)
 static void no_positions(void **state)
 {
     (void)state;
-    mega_gpt m = small(), n = m;
+    mega_transformer m = small(), n = m;
     m.net.positions = MEGA_POSITIONS_NONE;
     expect_equal("none", &m, &n, no_table);
     n.net.positions = MEGA_POSITIONS_ROPE; /* no layer of which rotates */

@@ -3,24 +3,24 @@
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/family.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/model_parts.h"
+#include "megalith/transformer.h"
 
 #include <string.h>
 
-static mega_gpt twelve_layers(void)
+static mega_transformer twelve_layers(void)
 {
-    return (mega_gpt){.num_layers = 12,
-                      .hidden = 8,
-                      .ffn_hidden = 32,
-                      .heads = 2,
-                      .head_dim = 4,
-                      .positions = 4,
-                      .vocab = 10,
-                      .padded_vocab = 16,
-                      .norm_epsilon = 1e-5,
-                      .init_std = 0.02};
+    return (mega_transformer){.num_layers = 12,
+                              .hidden = 8,
+                              .ffn_hidden = 32,
+                              .heads = 2,
+                              .head_dim = 4,
+                              .positions = 4,
+                              .vocab = 10,
+                              .padded_vocab = 16,
+                              .norm_epsilon = 1e-5,
+                              .init_std = 0.02};
 }
 
 /* Returns the number of blocks of a part. The first part also has the embedding, the last one also the head. */
@@ -32,17 +32,17 @@ static int64_t blocks_of(const mega_model_parts *p, int part)
 
 /* Chunks follow one another over all stages. The first and last stage have as many blocks as configured, the others
  * equally many. */
-static void covers_all_layers(const mega_gpt *m, int stages)
+static void covers_all_layers(const mega_transformer *m, int stages)
 {
     const mega_layout_sizes s = {.pp = stages, .planned_ranks = stages};
     const int chunks = stages > 1 && m->stage_chunks > 1 ? (int)m->stage_chunks : 1;
-    mega_gpt_list list;
+    mega_transformer_list list;
     mega_layout *layout;
     mega_model_parts *parts;
     int64_t all = 0, others = -1;
     assert_int_equal(mega_layout_create(NULL, &s, &layout), MEGA_OK);
-    assert_int_equal(mega_gpt_list_create(m, stages, &list), MEGA_OK);
-    const mega_model model = mega_gpt_model(&list);
+    assert_int_equal(mega_transformer_list_create(m, stages, &list), MEGA_OK);
+    const mega_model model = mega_transformer_model(&list);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = 1, .positions = 4};
     assert_int_equal(mega_model_parts_create(&model, layout, MEGA_F32, sizes, stages * chunks, &parts), MEGA_OK);
     assert_int_equal(mega_model_parts_layers(parts), m->num_layers + 2);
@@ -62,7 +62,7 @@ static void covers_all_layers(const mega_gpt *m, int stages)
     }
     assert_int_equal(all, m->num_layers);
     mega_model_parts_destroy(parts);
-    mega_gpt_list_destroy(&list);
+    mega_transformer_list_destroy(&list);
     mega_layout_destroy(layout);
 }
 
@@ -75,11 +75,11 @@ static void every_layer_is_on_one_stage(void **state)
                {2, 0, 3, 0}, {4, 1, 3, 0}, {4, 3, 0, 0}, {4, 0, 0, 3},  {2, 0, 0, 3}, {2, 8, 4, 2},
                {2, 8, 0, 4}, {4, 2, 2, 2}, {3, 6, 0, 3}, {3, 0, 4, 2},  {4, 4, 4, 2}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        mega_gpt m = twelve_layers();
+        mega_transformer m = twelve_layers();
         m.first_stage_layers = cut[i].first;
         m.last_stage_layers = cut[i].last;
         m.stage_chunks = cut[i].chunks;
-        assert_int_equal(mega_gpt_check_stages(&m, cut[i].stages), MEGA_OK);
+        assert_int_equal(mega_transformer_check_stages(&m, cut[i].stages), MEGA_OK);
         covers_all_layers(&m, cut[i].stages);
     }
 }
@@ -92,11 +92,11 @@ static void layers_that_do_not_divide_are_refused(void **state)
     } cut[] = {{5, 0, 0, 0}, {24, 0, 0, 0}, {2, 8, 3, 0}, {4, 2, 3, 0}, {2, 12, 0, 0},
                {4, 0, 0, 2}, {3, 4, 0, 3},  {2, 8, 4, 3}, {2, 7, 5, 2}, {4, 2, 2, 4}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        mega_gpt m = twelve_layers();
+        mega_transformer m = twelve_layers();
         m.first_stage_layers = cut[i].first;
         m.last_stage_layers = cut[i].last;
         m.stage_chunks = cut[i].chunks;
-        assert_int_equal(mega_gpt_check_stages(&m, cut[i].stages), MEGA_ERR_USAGE);
+        assert_int_equal(mega_transformer_check_stages(&m, cut[i].stages), MEGA_ERR_USAGE);
         assert_non_null(strstr(mega_error_message(), "12 layers cannot be cut"));
     }
 }
@@ -105,7 +105,7 @@ static void layers_that_do_not_divide_are_refused(void **state)
 static void stages_declare_the_whole_model(void **state)
 {
     (void)state;
-    const mega_gpt m = twelve_layers();
+    const mega_transformer m = twelve_layers();
     mega_layout *layout;
     mega_params *whole, *part[4];
     mega_layout *layouts[4];
@@ -137,9 +137,9 @@ static void stages_declare_the_whole_model(void **state)
 
 /* 12 blocks of an encoder, layers 1 to 12, and 4 of a decoder, layers 15 to 18; the norm of the encoder and the
  * embedding of the decoder are between them, and the head is layer 19. */
-static mega_gpt two_stacks(void)
+static mega_transformer two_stacks(void)
 {
-    mega_gpt m = twelve_layers();
+    mega_transformer m = twelve_layers();
     m.padded_vocab = 64;
     m.net = (mega_network_shape){
         .family = mega_family_find("megatron-t5"), .t5 = MEGA_T5_MEGATRON, .decoder_layers = 4, .head_bias = true};
@@ -158,20 +158,20 @@ static void two_stacks_are_cut(void **state)
                {2, 1, 0, 2, {0, 14}},
                {2, 0, 0, 2, {0, 10}}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        mega_gpt m = two_stacks();
+        mega_transformer m = two_stacks();
         int *first = NULL;
         m.split_stage = cut[i].split;
         m.stage_chunks = cut[i].chunks;
-        assert_int_equal(mega_gpt_first_layers(&m, cut[i].stages, &first), MEGA_OK);
+        assert_int_equal(mega_transformer_first_layers(&m, cut[i].stages, &first), MEGA_OK);
         for (int p = 0; p < cut[i].parts; p++) assert_int_equal(first[p], cut[i].first[p]);
         mega_free(first);
     }
-    mega_gpt m = two_stacks();
+    mega_transformer m = two_stacks();
     int *first = NULL;
-    assert_int_equal(mega_gpt_first_layers(&m, 1, &first), MEGA_OK);
+    assert_int_equal(mega_transformer_first_layers(&m, 1, &first), MEGA_OK);
     assert_null(first);
     m.stage_chunks = 2; /* four parts: each has a layer, and they follow one another */
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_OK);
     for (int p = 1; p < 4; p++) assert_true(first[p] > first[p - 1] && first[p] < 20);
     mega_free(first);
 }
@@ -188,12 +188,12 @@ static void two_stacks_that_do_not_divide_are_refused(void **state)
                {4, 2, 2, 0, "of 2 programs each"},
                {2, 0, 0, 3, "a model of one stack"}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        mega_gpt m = two_stacks();
+        mega_transformer m = two_stacks();
         int *first = NULL;
         m.split_stage = cut[i].split;
         m.stage_chunks = cut[i].chunks;
         m.last_stage_layers = cut[i].last;
-        assert_int_equal(mega_gpt_first_layers(&m, cut[i].stages, &first), MEGA_ERR_USAGE);
+        assert_int_equal(mega_transformer_first_layers(&m, cut[i].stages, &first), MEGA_ERR_USAGE);
         assert_non_null(strstr(mega_error_message(), cut[i].said));
         assert_null(first);
     }
@@ -208,7 +208,7 @@ static void head_alone_receives_one_value(void **state)
     for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
         const mega_layout_sizes s = {.pp = 2, .planned_ranks = 2};
         const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = 1, .positions = 4};
-        mega_gpt m = two_stacks();
+        mega_transformer m = two_stacks();
         m.padded_vocab = 1 << 14;
         if (form[i] == MEGA_T5_ORIGINAL)
             m.net = (mega_network_shape){.family = mega_family_find("t5"),
@@ -218,17 +218,17 @@ static void head_alone_receives_one_value(void **state)
                                          .relative_buckets = 4,
                                          .relative_distance = 8};
         mega_layout *layout;
-        mega_gpt_list list;
+        mega_transformer_list list;
         mega_model_parts *parts;
         assert_int_equal(mega_layout_create(NULL, &s, &layout), MEGA_OK);
-        assert_int_equal(mega_gpt_list_create(&m, 2, &list), MEGA_OK);
-        const mega_model model = mega_gpt_model(&list);
+        assert_int_equal(mega_transformer_list_create(&m, 2, &list), MEGA_OK);
+        const mega_model model = mega_transformer_model(&list);
         if (mega_model_parts_create(&model, layout, MEGA_F32, sizes, 2, &parts) != MEGA_OK)
             fail_msg("%s", mega_error_message());
         assert_int_equal(mega_model_parts_first(parts, 1), 19);
         assert_int_equal(mega_model_parts_values(parts), 1);
         mega_model_parts_destroy(parts);
-        mega_gpt_list_destroy(&list);
+        mega_transformer_list_destroy(&list);
         mega_layout_destroy(layout);
     }
 }
@@ -238,31 +238,31 @@ static void head_alone_receives_one_value(void **state)
 static void tables_of_interleaved_stages(void **state)
 {
     (void)state;
-    mega_gpt m = two_stacks();
+    mega_transformer m = two_stacks();
     int *first = NULL;
     const int begin = 1 + 12 + 1; /* the embedding of the decoder */
     m.stage_chunks = 2;
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_OK);
     assert_true(first[1] > begin || first[3] <= begin);
     mega_free(first);
     m.net = (mega_network_shape){
         .family = mega_family_find("mt5"), .t5 = MEGA_T5_ORIGINAL, .decoder_layers = 4, .untied = true};
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK); /* biases: each stack in two parts */
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_OK); /* biases: each stack in two parts */
     assert_true(first[2] == begin + 1);
     mega_free(first);
     m.net.biases_by_layer = true; /* nothing is shared but the table of tokens */
     m.stage_chunks = 3;
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_OK);
     mega_free(first);
     m.net.biases_by_layer = false;
     m.stage_chunks = 2;
     m.net.untied = false; /* the head alone, behind the decoder in two parts */
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_OK);
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_OK);
     assert_true(first[1] == begin + 1 && first[3] == begin + 1 + 4);
     mega_free(first);
     m.stage_chunks = 3;
     first = NULL;
-    assert_int_equal(mega_gpt_first_layers(&m, 2, &first), MEGA_ERR_USAGE);
+    assert_int_equal(mega_transformer_first_layers(&m, 2, &first), MEGA_ERR_USAGE);
     assert_non_null(strstr(mega_error_message(), "--num-virtual-stages-per-pipeline-rank 3"));
     assert_null(first);
 }
@@ -272,7 +272,7 @@ static void tables_of_interleaved_stages(void **state)
 static void three_stages_share_a_table(void **state)
 {
     (void)state;
-    mega_gpt m = two_stacks();
+    mega_transformer m = two_stacks();
     m.split_stage = 1;
     for (int i = 0; i < 3; i++) {
         const mega_layout_sizes s = {.pp = 3, .planned_ranks = 3, .planned_rank = i};

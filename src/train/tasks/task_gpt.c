@@ -1,25 +1,26 @@
-/* pretrain_gpt and run_clm: the task rows of decoders (model/gpt.c), with the command-line names of their options. */
+/* pretrain_gpt and run_clm: the task rows of decoders (model/transformer.c), with the command-line names of their
+ * options. */
 #include "task_gpt.h"
 #include "megalith/family.h"
 #include "megalith/log.h"
 #include "rules/train_rules.h"
 
 typedef struct network {
-    mega_gpt gpt;
-    mega_gpt_list list; /* the layers in it point to gpt */
+    mega_transformer transformer;
+    mega_transformer_list list; /* the layers in it point to transformer */
 } network;
 
-const mega_gpt *task_gpt_of(const mega_task_model *m)
+const mega_transformer *task_gpt_of(const mega_task_model *m)
 {
     const network *n = m->self;
-    return &n->gpt;
+    return &n->transformer;
 }
 
 mega_model_shape task_gpt_shape_of_encoder(const mega_task_model *m, int64_t eos)
 {
     mega_model_shape s;
     (void)eos; /* texts end with [SEP] */
-    mega_gpt_to_shape(task_gpt_of(m), -1, &s);
+    mega_transformer_to_shape(task_gpt_of(m), -1, &s);
     return s;
 }
 
@@ -107,7 +108,7 @@ static void task_gpt_differs(mega_buffer *b, const char *option, int64_t here, i
 
 void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
 {
-    const mega_gpt *g = task_gpt_of(m);
+    const mega_transformer *g = task_gpt_of(m);
     task_gpt_differs(out, "--num-layers", g->num_layers, stored->num_layers);
     task_gpt_differs(out, "--hidden-size", g->hidden, stored->hidden);
     task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
@@ -234,17 +235,17 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
 void task_gpt_free_model(mega_task_model *m)
 {
     network *n = m->self;
-    if (n != NULL) mega_gpt_list_destroy(&n->list);
+    if (n != NULL) mega_transformer_list_destroy(&n->list);
     mega_free(n);
     *m = (mega_task_model){.self = NULL};
 }
 
 /* A new model of the kind of a config.json, with other sizes where options give them: its family must be able to say
  * them. */
-static mega_status check_config(const mega_gpt *g, const char *name)
+static mega_status check_config(const mega_transformer *g, const char *name)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(g, -1, &shape);
+    mega_transformer_to_shape(g, -1, &shape);
     const int64_t kv_heads = shape.net.kv_heads > 0 ? shape.net.kv_heads : shape.heads;
     if (shape.heads % kv_heads == 0 && mega_family_can_hold(mega_family_of(&shape.net), &shape)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -278,19 +279,19 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
     if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
-    MEGA_TRY(mega_gpt_from_options(&o->cfg->model, o->vocab_rows, net, &n->gpt));
-    if (is_new) MEGA_TRY(mega_network_find_family(&n->gpt, &n->gpt.net));
+    MEGA_TRY(mega_transformer_from_options(&o->cfg->model, o->vocab_rows, net, &n->transformer));
+    if (is_new) MEGA_TRY(mega_network_find_family(&n->transformer, &n->transformer.net));
     /* full recomputation is the engine's (mega_recompute_options) */
     if (o->cfg->engine.graph.recompute_granularity == MEGA_RECOMPUTE_SELECTIVE)
-        n->gpt.recompute = MEGA_GPT_RECOMPUTE_SELECTIVE;
-    if (n->gpt.net.t5 != MEGA_T5_NONE) {
+        n->transformer.recompute = MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE;
+    if (n->transformer.net.t5 != MEGA_T5_NONE) {
         const mega_t5_settings *t5 = &o->cfg->t5;
-        n->gpt.decoder_positions = t5->decoder_seq_length > 0 ? t5->decoder_seq_length : o->cfg->seq_length;
-        n->gpt.split_stage = t5->pipeline_model_parallel_split_rank;
+        n->transformer.decoder_positions = t5->decoder_seq_length > 0 ? t5->decoder_seq_length : o->cfg->seq_length;
+        n->transformer.split_stage = t5->pipeline_model_parallel_split_rank;
     }
-    MEGA_TRY(mega_gpt_list_create(&n->gpt, stages > 1 ? (int)stages : 1, &n->list));
-    out->model = mega_gpt_model(&n->list);
-    out->stage_programs = (int)n->gpt.stage_chunks;
+    MEGA_TRY(mega_transformer_list_create(&n->transformer, stages > 1 ? (int)stages : 1, &n->list));
+    out->model = mega_transformer_model(&n->list);
+    out->stage_programs = (int)n->transformer.stage_chunks;
     return MEGA_OK;
 }
 
@@ -308,13 +309,13 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
 static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {
     mega_model_shape s;
-    mega_gpt_to_shape(task_gpt_of(m), eos, &s);
+    mega_transformer_to_shape(task_gpt_of(m), eos, &s);
     return s;
 }
 
 void task_gpt_describe(const mega_task_model *m, mega_buffer *out)
 {
-    const mega_gpt *g = task_gpt_of(m);
+    const mega_transformer *g = task_gpt_of(m);
     mega_buffer_printf(out, "network      %lld layers, hidden %lld, %lld heads of %lld, ffn %lld, positions %lld",
                        (long long)g->num_layers, (long long)g->hidden, (long long)g->heads, (long long)g->head_dim,
                        (long long)g->ffn_hidden, (long long)g->positions);
@@ -329,7 +330,7 @@ void task_gpt_describe(const mega_task_model *m, mega_buffer *out)
 void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, const char *name, const char *pipeline,
                        mega_buffer *out)
 {
-    const mega_gpt *g = task_gpt_of(m);
+    const mega_transformer *g = task_gpt_of(m);
     const mega_family *f = mega_family_of(&g->net);
     mega_buffer_printf(out, "---\nlibrary_name: %s\npipeline_tag: %s\ntags:\n- %s\n- megalith\n---\n\n",
                        f->is_own ? "megalith" : "transformers", pipeline, f->model_type);

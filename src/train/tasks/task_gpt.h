@@ -2,8 +2,8 @@
 #ifndef MEGALITH_TASK_GPT_H
 #define MEGALITH_TASK_GPT_H
 
-#include "megalith/gpt.h"
 #include "megalith/sentence_data.h"
+#include "megalith/transformer.h"
 #include "train_impl.h"
 
 /* task_gpt.c: members of mega_task (task.h) that do not depend on the kind of network. */
@@ -17,7 +17,7 @@ void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega
 void task_gpt_describe(const mega_task_model *m, mega_buffer *out);
 /* network_words.c: "RMSNorm, RoPE (base 10000), SwiGLU, …" */
 void train_network_words(const mega_network_shape *n, mega_buffer *out);
-const mega_gpt *task_gpt_of(const mega_task_model *m);
+const mega_transformer *task_gpt_of(const mega_task_model *m);
 mega_model_shape task_gpt_shape_of_encoder(const mega_task_model *m, int64_t eos);
 /* Makes the model of this kind of network; NULL: the one that the options describe. is_new: its family is to be
  * found. */

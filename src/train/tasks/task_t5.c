@@ -137,14 +137,14 @@ static mega_status name_options(const mega_train_options *cfg, const mega_networ
 static mega_status check_family(const mega_train_options *cfg, const mega_task_model *m)
 {
     mega_model_shape shape;
-    mega_gpt_to_shape(task_gpt_of(m), -1, &shape);
+    mega_transformer_to_shape(task_gpt_of(m), -1, &shape);
     const mega_family *f = mega_family_of(&shape.net);
     return mega_family_can_hold(f, &shape) ? MEGA_OK : name_options(cfg, &shape.net, f->is_own);
 }
 
 /* mega_train_rule_t5 checks the options where nothing is loaded; this is also about a run that finds nothing to
  * load. */
-static mega_status check_made(const mega_gpt *g)
+static mega_status check_made(const mega_transformer *g)
 {
     if (g->net.t5 == MEGA_T5_ORIGINAL && g->attention_dropout != g->hidden_dropout)
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -192,13 +192,13 @@ static mega_model_shape shape(const mega_task_model *m, int64_t eos)
 {
     const mega_network_shape *n = &task_gpt_of(m)->net;
     mega_model_shape s;
-    mega_gpt_to_shape(task_gpt_of(m), n->num_eos > 0 ? n->eos[0] : eos, &s);
+    mega_transformer_to_shape(task_gpt_of(m), n->num_eos > 0 ? n->eos[0] : eos, &s);
     return s;
 }
 
 static void compare(const mega_task_model *m, const mega_model_shape *stored, mega_buffer *out)
 {
-    const mega_gpt *g = task_gpt_of(m);
+    const mega_transformer *g = task_gpt_of(m);
     task_gpt_compare(m, stored, out);
     if (g->net.decoder_layers != stored->net.decoder_layers)
         mega_buffer_printf(out, "\n  --decoder-num-layers is %lld here, %lld in the checkpoint",
@@ -207,7 +207,7 @@ static void compare(const mega_task_model *m, const mega_model_shape *stored, me
 
 static void describe(const mega_task_model *m, mega_buffer *out)
 {
-    const mega_gpt *g = task_gpt_of(m);
+    const mega_transformer *g = task_gpt_of(m);
     task_gpt_describe(m, out);
     mega_buffer_printf(out, "decoder      %lld layers, %lld positions\n", (long long)g->net.decoder_layers,
                        (long long)g->decoder_positions);

@@ -5,15 +5,15 @@
 #include "../../config/config_impl.h"
 #include "kit.h"
 #include "megalith/engine_commands.h"
-#include "megalith/gpt.h"
 #include "megalith/log.h"
+#include "megalith/transformer.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef struct reached {
     mega_command_options cfg; /* the options that the training loop itself reads */
     mega_engine_options engine;
-    mega_gpt gpt;
+    mega_transformer gpt;
 } reached;
 
 typedef enum field_type { FIELD_INT, FIELD_INT64, FIELD_UINT32, FIELD_DOUBLE, FIELD_BOOL } field_type;
@@ -326,7 +326,7 @@ static void reach(reached *r, const char *words)
         fail_msg("%s: %s", words, mega_error_message());
     r->cfg.train.model.padded_vocab_size = 384;
     if (mega_train_engine_options(&r->cfg.train, &r->engine) != MEGA_OK ||
-        mega_gpt_from_options(&r->cfg.train.model, 300, NULL, &r->gpt) != MEGA_OK)
+        mega_transformer_from_options(&r->cfg.train.model, 300, NULL, &r->gpt) != MEGA_OK)
         fail_msg("%s: %s", words, mega_error_message());
 }
 

@@ -100,8 +100,8 @@ const int32_t *mega_labelled_sequence(const mega_labelled *l, int64_t sample, in
                                       int64_t *out_first);
 int32_t mega_labelled_label(const mega_labelled *l, int64_t sample);
 
-/* Fills the inputs of a classifier (gpt.h): tokens, token_types, position_ids and key_end, [choices * seq_length], and
- * label [1]: that of the sample, or -1, which no loss counts, with is_left_out. From any thread. */
+/* Fills the inputs of a classifier (transformer.h): tokens, token_types, position_ids and key_end, [choices *
+ * seq_length], and label [1]: that of the sample, or -1, which no loss counts, with is_left_out. From any thread. */
 void mega_labelled_fill(const mega_labelled *l, int64_t index, bool is_left_out, mega_sample *sample);
 
 #ifdef __cplusplus

@@ -18,7 +18,7 @@ typedef struct mega_embed_texts {
 } mega_embed_texts;
 
 /* Collective over the world: ranks of tp and of pp share the model, ranks of dp divide the texts; all get the result,
- * out [count, channels]. The engine is in MEGA_EVAL with an encoder whose output is "hidden" (gpt.h). */
+ * out [count, channels]. The engine is in MEGA_EVAL with an encoder whose output is "hidden" (transformer.h). */
 mega_status mega_embed(mega_engine *engine, const mega_embed_texts *texts, int64_t channels, float *out);
 
 #ifdef __cplusplus

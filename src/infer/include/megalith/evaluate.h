@@ -28,8 +28,8 @@ typedef struct mega_evaluation {
  * targets, the others their last `stride` targets. */
 int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
 /* Collective over the world: ranks of tp and of pp share the model, ranks of dp divide the windows; all get the sum.
- * The engine is in MEGA_EVAL with a GPT (gpt.h); its seq is S, and it runs micro_batch windows at a time. Returns
- * MEGA_ERR_INTERRUPTED on all ranks once the team of one of them is asked to stop,
+ * The engine is in MEGA_EVAL with a GPT (transformer.h); its seq is S, and it runs micro_batch windows at a time.
+ * Returns MEGA_ERR_INTERRUPTED on all ranks once the team of one of them is asked to stop,
  * MEGA_ERR_NUMERIC where the loss is not finite. */
 mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t count,
                           const mega_evaluate_options *options, mega_evaluation *out);

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* The names of the inputs and outputs of `model` are those in gpt.h. */
+/* The names of the inputs and outputs of `model` are those in transformer.h. */
 typedef struct mega_language_model {
     mega_model model;            /* borrows from self, or from the caller's objects */
     int64_t positions;           /* length of the longest sequence */
@@ -28,15 +28,15 @@ typedef struct mega_language_options {
     int64_t first_stage_layers, last_stage_layers;
     /* Interleaved stages: the number of programs per stage, or of layers per program. 0 and 0 mean one program. */
     int64_t stage_programs, program_layers;
-    bool encodes; /* the model is an encoder, whose output is "hidden" (gpt.h); otherwise encoders are refused */
+    bool encodes; /* the model is an encoder, its output is "hidden" (transformer.h); otherwise refused */
 } mega_language_options;
 
 /* Creates the model without dropout. Returns MEGA_ERR_USAGE, and names options that would work, if the model cannot
  * be split over these ranks. */
 mega_status mega_language_model_create(const mega_model_shape *shape, const mega_language_options *options,
                                        mega_language_model *out);
-/* Gives an encoder the output "logits" of so many rows of each sample in place of "hidden" (gpt.h). To be called before
- * an engine is made of it. Returns MEGA_ERR_UNSUPPORTED if it has no head for masked tokens. */
+/* Gives an encoder the output "logits" of so many rows of each sample in place of "hidden" (transformer.h). To be
+ * called before an engine is made of it. Returns MEGA_ERR_UNSUPPORTED if it has no head for masked tokens. */
 mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks);
 void mega_language_model_fini(mega_language_model *m);
 

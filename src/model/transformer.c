@@ -3,10 +3,10 @@
 #include "megalith/family.h"
 #include "megalith/memory.h"
 
-mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *out)
+mega_status mega_transformer_list_create(const mega_transformer *m, int stages, mega_transformer_list *out)
 {
-    mega_gpt_list list = {.first_layer = NULL};
-    MEGA_TRY(mega_gpt_first_layers(m, stages, &list.first_layer));
+    mega_transformer_list list = {.first_layer = NULL};
+    MEGA_TRY(mega_transformer_first_layers(m, stages, &list.first_layer));
     if (m->net.t5 != MEGA_T5_NONE) {
         list.rows = t5_layers(m, list.layer);
         *out = list;
@@ -26,7 +26,7 @@ mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *o
     return MEGA_OK;
 }
 
-void mega_gpt_list_destroy(mega_gpt_list *list)
+void mega_transformer_list_destroy(mega_transformer_list *list)
 {
     mega_free(list->first_layer);
     list->first_layer = NULL;
@@ -34,10 +34,10 @@ void mega_gpt_list_destroy(mega_gpt_list *list)
 
 /* Full recomputation with `uniform` keeps only the inputs of groups of n blocks; with `block` it recomputes the first n
  * blocks of each part, one by one. */
-mega_model mega_gpt_model(const mega_gpt_list *list)
+mega_model mega_transformer_model(const mega_transformer_list *list)
 {
-    const mega_gpt *m = list->layer[0].self;
-    const bool is_full = m->recompute == MEGA_GPT_RECOMPUTE_FULL;
+    const mega_transformer *m = list->layer[0].self;
+    const bool is_full = m->recompute == MEGA_TRANSFORMER_RECOMPUTE_FULL;
     return (mega_model){.name = m->net.t5 != MEGA_T5_NONE ? "t5" : mega_family_of(&m->net)->names->root,
                         .layer = list->layer,
                         .num_layers = list->rows,

@@ -2,9 +2,9 @@
  * they keep for the backward, and that logits are never gathered. */
 #include "gpt_describe.h"
 #include "kit.h"
-#include "megalith/gpt.h"
 #include "megalith/memory.h"
 #include "megalith/program.h"
+#include "megalith/transformer.h"
 
 #include <string.h>
 
@@ -17,26 +17,26 @@ typedef struct built {
     mega_buffer text;
 } built;
 
-static mega_gpt small_gpt(void)
+static mega_transformer small_gpt(void)
 {
-    return (mega_gpt){.num_layers = LAYERS,
-                      .hidden = 24,
-                      .ffn_hidden = 40,
-                      .heads = 4,
-                      .head_dim = 6,
-                      .positions = SEQ,
-                      .vocab = 45,
-                      .padded_vocab = PADDED,
-                      .norm_epsilon = 1e-5,
-                      .init_std = 0.02,
-                      .attention_dropout = 0.1,
-                      .hidden_dropout = 0.1,
-                      .recompute_uniform = true,
-                      .recompute_layers = 1};
+    return (mega_transformer){.num_layers = LAYERS,
+                              .hidden = 24,
+                              .ffn_hidden = 40,
+                              .heads = 4,
+                              .head_dim = 6,
+                              .positions = SEQ,
+                              .vocab = 45,
+                              .padded_vocab = PADDED,
+                              .norm_epsilon = 1e-5,
+                              .init_std = 0.02,
+                              .attention_dropout = 0.1,
+                              .hidden_dropout = 0.1,
+                              .recompute_uniform = true,
+                              .recompute_layers = 1};
 }
 
 /* Builds two slots, so that saved values can be told apart from scratch. */
-static built make(const mega_gpt *m, int tp, bool train)
+static built make(const mega_transformer *m, int tp, bool train)
 {
     built b = {0};
     mega_graph *g = NULL;
@@ -90,7 +90,7 @@ static size_t saved_bytes(const built *b)
 static void tensor_parallelism(void **state)
 {
     (void)state;
-    const mega_gpt m = small_gpt();
+    const mega_transformer m = small_gpt();
     built b = make(&m, TP, true);
     assert_int_equal(lines_with(&b, false, " all_reduce tp "), 1 + 2 * LAYERS + 2);
     assert_int_equal(lines_with(&b, true, " all_reduce tp "), 1 + 2 * LAYERS);
@@ -103,7 +103,7 @@ static void tensor_parallelism(void **state)
 static void sequence_parallelism(void **state)
 {
     (void)state;
-    mega_gpt m = small_gpt();
+    mega_transformer m = small_gpt();
     built without = make(&m, TP, true);
     m.sequence_parallel = true;
     built with = make(&m, TP, true);
@@ -118,7 +118,7 @@ static void sequence_parallelism(void **state)
     assert_null(strstr(without.text.data, "[32/2, "));
     assert_true(saved_bytes(&with) < saved_bytes(&without));
     drop(&with);
-    m.recompute = MEGA_GPT_RECOMPUTE_FULL; /* keeps half of the input of each layer */
+    m.recompute = MEGA_TRANSFORMER_RECOMPUTE_FULL; /* keeps half of the input of each layer */
     with = make(&m, TP, true);
     m.sequence_parallel = false;
     drop(&without);
@@ -132,8 +132,8 @@ static void sequence_parallelism(void **state)
 static void saved_inputs_are_shared(void **state)
 {
     (void)state;
-    mega_gpt m = small_gpt();
-    m.recompute = MEGA_GPT_RECOMPUTE_FULL;
+    mega_transformer m = small_gpt();
+    m.recompute = MEGA_TRANSFORMER_RECOMPUTE_FULL;
     built whole = make(&m, TP, true);
     m.distribute_saved = true;
     built shared = make(&m, TP, true);
@@ -153,7 +153,7 @@ static void saved_inputs_are_shared(void **state)
 static void one_rank_is_not_cut(void **state)
 {
     (void)state;
-    mega_gpt m = small_gpt();
+    mega_transformer m = small_gpt();
     built plain = make(&m, 1, true);
     m.sequence_parallel = m.distribute_saved = true;
     built with = make(&m, 1, true);
@@ -167,7 +167,7 @@ static void logits_are_never_gathered(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
-        mega_gpt m = small_gpt();
+        mega_transformer m = small_gpt();
         m.sequence_parallel = (kind & 1) != 0;
         built b = make(&m, TP, (kind & 2) != 0);
         assert_null(strstr(b.text.data, ", 48]"));
@@ -180,7 +180,7 @@ static void logits_are_never_gathered(void **state)
 static void tokens_that_cannot_be_cut_are_refused(void **state)
 {
     (void)state;
-    mega_gpt m = small_gpt();
+    mega_transformer m = small_gpt();
     mega_layout *one = NULL;
     mega_params *params = NULL;
     mega_graph *g = NULL;

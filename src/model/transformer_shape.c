@@ -1,12 +1,12 @@
-/* Shape and stages of a GPT. */
+/* Shape and stages of a transformer. */
 #include "decoder.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 
-mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
-                                  mega_gpt *out)
+mega_status mega_transformer_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
+                                          mega_transformer *out)
 {
-    *out = (mega_gpt){
+    *out = (mega_transformer){
         .num_layers = o->num_layers,
         .hidden = o->hidden_size,
         .ffn_hidden = o->ffn_hidden_size,
@@ -35,7 +35,7 @@ mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, co
     return MEGA_OK;
 }
 
-static int64_t programs_of_a_stage(const mega_gpt *m)
+static int64_t programs_of_a_stage(const mega_transformer *m)
 {
     return m->stage_chunks > 1 ? m->stage_chunks : 1;
 }
@@ -43,7 +43,7 @@ static int64_t programs_of_a_stage(const mega_gpt *m)
 /* Returns the number of layers of each program of a stage; -1 if the layers do not divide evenly. `said` is the stage's
  * own number of layers, or 0 for a stage without one. As in Megatron, all stages have equally many programs, and all
  * programs of a stage have equally many layers. */
-static int64_t layers_of_chunk(const mega_gpt *m, int stages, int64_t said)
+static int64_t layers_of_chunk(const mega_transformer *m, int stages, int64_t said)
 {
     const int64_t chunks = programs_of_a_stage(m);
     const int64_t others = stages - (m->first_stage_layers > 0) - (m->last_stage_layers > 0);
@@ -53,7 +53,7 @@ static int64_t layers_of_chunk(const mega_gpt *m, int stages, int64_t said)
     return left > 0 && left % (others * chunks) == 0 ? left / (others * chunks) : -1;
 }
 
-mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
+mega_status mega_transformer_check_stages(const mega_transformer *m, int stages)
 {
     if (stages <= 1 || (layers_of_chunk(m, stages, 0) >= 0 && layers_of_chunk(m, stages, m->first_stage_layers) >= 0 &&
                         layers_of_chunk(m, stages, m->last_stage_layers) >= 0))
@@ -67,12 +67,12 @@ mega_status mega_gpt_check_stages(const mega_gpt *m, int stages)
                      (long long)m->last_stage_layers, (long long)programs_of_a_stage(m));
 }
 
-mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
+mega_status mega_transformer_first_layers(const mega_transformer *m, int stages, int **out)
 {
     const int parts = stages * (int)programs_of_a_stage(m);
     *out = NULL;
     if (m->net.t5 != MEGA_T5_NONE) return t5_first_layers(m, stages, out);
-    MEGA_TRY(mega_gpt_check_stages(m, stages));
+    MEGA_TRY(mega_transformer_check_stages(m, stages));
     if (stages == 1 || (m->first_stage_layers == 0 && m->last_stage_layers == 0)) return MEGA_OK;
     int *first = mega_calloc((size_t)parts, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
@@ -86,22 +86,22 @@ mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out)
     return MEGA_OK;
 }
 
-void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out)
+void mega_transformer_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_transformer *out)
 {
-    *out = (mega_gpt){.num_layers = shape->num_layers,
-                      .hidden = shape->hidden,
-                      .ffn_hidden = shape->ffn_hidden,
-                      .heads = shape->heads,
-                      .head_dim = shape->net.head_dim > 0 ? shape->net.head_dim : shape->hidden / shape->heads,
-                      .positions = shape->positions,
-                      .vocab = shape->vocab,
-                      .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
-                      .norm_epsilon = shape->norm_epsilon,
-                      .init_std = shape->init_std,
-                      .net = shape->net};
+    *out = (mega_transformer){.num_layers = shape->num_layers,
+                              .hidden = shape->hidden,
+                              .ffn_hidden = shape->ffn_hidden,
+                              .heads = shape->heads,
+                              .head_dim = shape->net.head_dim > 0 ? shape->net.head_dim : shape->hidden / shape->heads,
+                              .positions = shape->positions,
+                              .vocab = shape->vocab,
+                              .padded_vocab = mega_vocab_pad(shape->vocab, vocab_multiple, 1),
+                              .norm_epsilon = shape->norm_epsilon,
+                              .init_std = shape->init_std,
+                              .net = shape->net};
 }
 
-void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out)
+void mega_transformer_to_shape(const mega_transformer *m, int64_t eos, mega_model_shape *out)
 {
     *out = (mega_model_shape){.num_layers = m->num_layers,
                               .hidden = m->hidden,

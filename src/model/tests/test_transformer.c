@@ -1,7 +1,7 @@
 /* GPT as a program: its gradients against finite differences in double, and settings that must not change them. */
 #include "gpt_describe.h"
 #include "gpt_run.h"
-#include "megalith/gpt.h"
+#include "megalith/transformer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = 2, .seq = 8};
 
 /* Returns the loss, and the gradients of samples 0 and 1, a copy that the caller frees. */
-static double run_once(const mega_gpt *m, const gpt_run_options *o, double **gradients, int64_t *count)
+static double run_once(const mega_transformer *m, const gpt_run_options *o, double **gradients, int64_t *count)
 {
     gpt_run r = gpt_run_make(m, o);
     gpt_run_fill(&r, 0, 0);
@@ -31,7 +31,7 @@ static double run_once(const mega_gpt *m, const gpt_run_options *o, double **gra
 static void gradients_match_finite_differences(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.attention_dropout = m.hidden_dropout = 0.2;
     gpt_run r = gpt_run_make(&m, &train_f64);
     gpt_run_fill(&r, 0, 0);
@@ -74,7 +74,7 @@ static void fusion_changes_rounding_only(void **state)
 {
     (void)state;
     for (int dropout = 0; dropout < 2; dropout++) {
-        mega_gpt m = gpt_run_tiny();
+        mega_transformer m = gpt_run_tiny();
         m.attention_dropout = m.hidden_dropout = dropout == 0 ? 0.0 : 0.1;
         gpt_run_options unfused = train_f64;
         unfused.no_fusion = true;
@@ -92,22 +92,22 @@ static void recomputation_keeps_the_bits(void **state)
 {
     (void)state;
     const struct {
-        mega_gpt_recompute kind;
+        mega_transformer_recompute kind;
         bool uniform;
         int64_t layers;
-    } variant[] = {{MEGA_GPT_RECOMPUTE_SELECTIVE, false, 1},
-                   {MEGA_GPT_RECOMPUTE_FULL, true, 1},
-                   {MEGA_GPT_RECOMPUTE_FULL, true, 2},
-                   {MEGA_GPT_RECOMPUTE_FULL, false, 1},
-                   {MEGA_GPT_RECOMPUTE_FULL, false, 2}};
-    mega_gpt m = gpt_run_tiny();
+    } variant[] = {{MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE, false, 1},
+                   {MEGA_TRANSFORMER_RECOMPUTE_FULL, true, 1},
+                   {MEGA_TRANSFORMER_RECOMPUTE_FULL, true, 2},
+                   {MEGA_TRANSFORMER_RECOMPUTE_FULL, false, 1},
+                   {MEGA_TRANSFORMER_RECOMPUTE_FULL, false, 2}};
+    mega_transformer m = gpt_run_tiny();
     m.attention_dropout = m.hidden_dropout = 0.1;
     for (int unfused = 0; unfused < 2; unfused++) {
         gpt_run_options o = train_f64;
         o.no_fusion = unfused == 1;
         double *expected, *found;
         int64_t n;
-        m.recompute = MEGA_GPT_RECOMPUTE_NONE;
+        m.recompute = MEGA_TRANSFORMER_RECOMPUTE_NONE;
         const double loss = run_once(&m, &o, &expected, &n);
         for (size_t i = 0; i < sizeof variant / sizeof *variant; i++) {
             m.recompute = variant[i].kind;
@@ -124,14 +124,14 @@ static void recomputation_keeps_the_bits(void **state)
 static void recomputation_saves_memory_and_costs_flops(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     mega_program_memory none, full;
     mega_program_cost cost_none, cost_full;
     gpt_run r = gpt_run_make(&m, &train_f64);
     mega_program_memory_get(r.program, &none);
     mega_program_cost_get(r.program, &cost_none);
     gpt_run_free(&r);
-    m.recompute = MEGA_GPT_RECOMPUTE_FULL;
+    m.recompute = MEGA_TRANSFORMER_RECOMPUTE_FULL;
     m.recompute_uniform = true;
     r = gpt_run_make(&m, &train_f64);
     mega_program_memory_get(r.program, &full);
@@ -146,7 +146,7 @@ static void recomputation_saves_memory_and_costs_flops(void **state)
 static void padding_of_the_vocabulary_changes_nothing(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     double loss[2];
     double *gradient[2];
     for (int i = 0; i < 2; i++) {
@@ -173,7 +173,7 @@ static void padding_of_the_vocabulary_changes_nothing(void **state)
 static void evaluation_gives_the_training_loss_without_dropout(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     gpt_run_options evaluate = train_f64;
     evaluate.evaluate = true;
     const double loss = run_once(&m, &train_f64, NULL, NULL);
@@ -185,22 +185,22 @@ static void evaluation_gives_the_training_loss_without_dropout(void **state)
 static void the_form_of_gelu_follows_the_folder(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny(), back;
+    mega_transformer m = gpt_run_tiny(), back;
     mega_model_shape shape;
     const double tanh_loss = run_once(&m, &train_f64, NULL, NULL);
     m.net.activation = MEGA_ACT_GELU;
     const double erf_loss = run_once(&m, &train_f64, NULL, NULL);
     assert_true(erf_loss != tanh_loss && fabs(erf_loss - tanh_loss) < 1e-2);
-    mega_gpt_to_shape(&m, 0, &shape);
+    mega_transformer_to_shape(&m, 0, &shape);
     assert_int_equal(shape.net.activation, MEGA_ACT_GELU);
-    mega_gpt_from_shape(&shape, 1, &back);
+    mega_transformer_from_shape(&shape, 1, &back);
     assert_int_equal(back.net.activation, MEGA_ACT_GELU);
 }
 
 static void slots_hold_a_micro_batch_each(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.hidden_dropout = 0.1;
     gpt_run_options o = train_f64;
     o.slots = 2;
@@ -228,7 +228,7 @@ static void slots_hold_a_micro_batch_each(void **state)
 static void masks_do_not_depend_on_the_micro_batch(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.attention_dropout = m.hidden_dropout = 0.2;
     double loss[4 * 8];
     gpt_run_options o = train_f64;
@@ -333,7 +333,7 @@ static void no_two_dropouts_share_a_mask(void **state)
     (void)state;
     static mask_notes notes;
     static double mask[MASK_SITES][MASK_TOKENS * MASK_HIDDEN];
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     gpt_run_options o = train_f64;
     o.seq = 16;
     m.hidden_dropout = m.attention_dropout = 0.25;
@@ -366,7 +366,7 @@ static void seed_step_and_sample_draw_other_masks(void **state)
     (void)state;
     static mask_notes notes;
     static double first[MASK_TOKENS * MASK_HIDDEN], other[MASK_TOKENS * MASK_HIDDEN];
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     gpt_run_options o = train_f64;
     o.seq = 16;
     m.hidden_dropout = m.attention_dropout = 0.25;
@@ -408,7 +408,7 @@ static double measured_deviation(const gpt_run *r, const char *name)
 static void projections_into_the_residual_stream_start_smaller(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.hidden = 64;
     m.ffn_hidden = 128;
     m.heads = 8;
@@ -437,7 +437,7 @@ static void projections_into_the_residual_stream_start_smaller(void **state)
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     m.hidden_dropout = 0.1;
     const gpt_run_options o = {.dtype = MEGA_F32, .backend = MEGA_PROGRAM_CPU, .threads = 2, .batch = 2, .seq = 16};
     gpt_run r = gpt_run_make(&m, &o);
@@ -453,7 +453,7 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
 {
     (void)state;
     enum { SEQ = 11, BATCH = 2, ROWS = 4, CAPACITY = 16 };
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     gpt_run_options o = train_f64;
     o.seq = SEQ;
     gpt_run r = gpt_run_make(&m, &o);
@@ -506,7 +506,7 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
 static void cost_column_agrees_with_the_formula(void **state)
 {
     (void)state;
-    mega_gpt m = gpt_run_tiny();
+    mega_transformer m = gpt_run_tiny();
     gpt_run r = gpt_run_make(&m, &train_f64);
     mega_program_cost c;
     mega_program_cost_get(r.program, &c);

@@ -1,8 +1,8 @@
 /* Language models: decoders, encoders such as BERT, and T5, which is both. The columns of `net` say how one differs
  * from GPT-2 as Megatron trains it (Radford et al. 2019), which has learned positions, pre-norm layers, tanh gelu and
  * tied embeddings. Parameter names and file orientation are those of the family's class in transformers. */
-#ifndef MEGALITH_GPT_H
-#define MEGALITH_GPT_H
+#ifndef MEGALITH_TRANSFORMER_H
+#define MEGALITH_TRANSFORMER_H
 
 #include "megalith/checkpoint.h"
 #include "megalith/graph.h"
@@ -14,18 +14,18 @@
 extern "C" {
 #endif
 
-typedef enum mega_gpt_recompute {
-    MEGA_GPT_RECOMPUTE_NONE,
-    MEGA_GPT_RECOMPUTE_SELECTIVE, /* recomputes core attention */
-    MEGA_GPT_RECOMPUTE_FULL
-} mega_gpt_recompute;
+typedef enum mega_transformer_recompute {
+    MEGA_TRANSFORMER_RECOMPUTE_NONE,
+    MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE, /* recomputes core attention */
+    MEGA_TRANSFORMER_RECOMPUTE_FULL
+} mega_transformer_recompute;
 
-typedef struct mega_gpt {
+typedef struct mega_transformer {
     int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
     int64_t vocab, padded_vocab; /* number of ids; table rows after rounding up for tp */
     double norm_epsilon, init_std, attention_dropout, hidden_dropout;
     bool sequence_parallel; /* see layers.h; no effect if tp is 1 */
-    mega_gpt_recompute recompute;
+    mega_transformer_recompute recompute;
     bool recompute_uniform; /* with FULL: groups of recompute_layers layers; else the first recompute_layers, one by
                              * one */
     int64_t recompute_layers;
@@ -42,7 +42,7 @@ typedef struct mega_gpt {
     /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and
      * the stage with which the decoder begins (0: the layers are cut by their weights). */
     int64_t decoder_positions, split_stage;
-} mega_gpt;
+} mega_transformer;
 
 /* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
  * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
@@ -58,28 +58,28 @@ typedef struct mega_gpt {
  * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
  * of tp. Those of T5 (t5.c) are tokens, position_ids and key_end of the program that reads the texts of the encoder, of
  * more than one position, and tokens, position_ids and cross_key_end of the one that decodes. */
-enum { MEGA_GPT_ROWS = 6 };
-typedef struct mega_gpt_list {
-    mega_layer layer[MEGA_GPT_ROWS];
+enum { MEGA_TRANSFORMER_ROWS = 6 };
+typedef struct mega_transformer_list {
+    mega_layer layer[MEGA_TRANSFORMER_ROWS];
     int rows;         /* of `layer` */
     int *first_layer; /* first layer of each part if the first or last stage has its own size; else NULL */
-} mega_gpt_list;
+} mega_transformer_list;
 /* Creates the list for `stages` pipeline stages; it borrows m. Returns MEGA_ERR_USAGE if the layers do not divide
  * evenly. */
-mega_status mega_gpt_list_create(const mega_gpt *m, int stages, mega_gpt_list *out);
-void mega_gpt_list_destroy(mega_gpt_list *list);
-mega_model mega_gpt_model(const mega_gpt_list *list); /* the result borrows the list */
+mega_status mega_transformer_list_create(const mega_transformer *m, int stages, mega_transformer_list *out);
+void mega_transformer_list_destroy(mega_transformer_list *list);
+mega_model mega_transformer_model(const mega_transformer_list *list); /* the result borrows the list */
 
 /* Sets *out to the first layer of each part of a list whose layer 0 is the embedding; release it with mega_free.
  * Sets it to NULL if all stages have equally many blocks. */
-mega_status mega_gpt_first_layers(const mega_gpt *m, int stages, int **out);
+mega_status mega_transformer_first_layers(const mega_transformer *m, int stages, int **out);
 /* Returns MEGA_ERR_USAGE, with the numbers that would work, if the layers do not divide evenly over the stages. */
-mega_status mega_gpt_check_stages(const mega_gpt *m, int stages);
+mega_status mega_transformer_check_stages(const mega_transformer *m, int stages);
 
 /* o->padded_vocab_size must be set; vocab is the number of ids of the tokenizer. net: what a checkpoint says beside the
  * sizes; NULL: the options say it. */
-mega_status mega_gpt_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
-                                  mega_gpt *out);
+mega_status mega_transformer_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
+                                          mega_transformer *out);
 /* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that
  * do not fit. */
 mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out);
@@ -94,10 +94,10 @@ void mega_network_make_t5(mega_network_shape *net, bool original, bool gated_unt
 void mega_network_make_classifier(mega_network_shape *net, int64_t classes, int64_t choices);
 /* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
  * MEGA_ERR_UNSUPPORTED if none can. */
-mega_status mega_network_find_family(const mega_gpt *m, mega_network_shape *net);
-/* Convert between a GPT and the shape that a model folder describes. */
-void mega_gpt_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_gpt *out);
-void mega_gpt_to_shape(const mega_gpt *m, int64_t eos, mega_model_shape *out);
+mega_status mega_network_find_family(const mega_transformer *m, mega_network_shape *net);
+/* Convert between a transformer and the shape that a model folder describes. */
+void mega_transformer_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_transformer *out);
+void mega_transformer_to_shape(const mega_transformer *m, int64_t eos, mega_model_shape *out);
 
 #ifdef __cplusplus
 }
