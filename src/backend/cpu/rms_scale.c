@@ -3,24 +3,15 @@
 #include "cpu/share.h"
 #include <math.h>
 
-static void rms_scale_work(void *user, int thread, int64_t begin, int64_t end)
+static void rms_scale_part(mega_rms_scale_args *part, int64_t begin)
 {
-    const cpu_job *job = user;
-    mega_rms_scale_args part = *(const mega_rms_scale_args *)job->args;
-    const mega_dtype t = part.head.dtype;
-    (void)thread;
-    part.y = element_at(part.y, t, begin * part.cols);
-    part.x = const_element_at(part.x, t, begin * part.cols);
-    part.sum = const_element_at(part.sum, acc_of(t), begin);
-    part.rows = end - begin;
-    mega_plain_rms_scale.run(NULL, &part);
+    const mega_dtype t = part->head.dtype;
+    part->y = element_at(part->y, t, begin * part->cols);
+    part->x = const_element_at(part->x, t, begin * part->cols);
+    part->sum = const_element_at(part->sum, acc_of(t), begin);
 }
 
-static void cpu_rms_scale_run(mega_team *team, const void *args)
-{
-    const mega_rms_scale_args *a = args;
-    cpu_job_run(team, rms_scale_work, args, a->rows, 1, a->rows * a->cols);
-}
+CPU_ROWS_KERNEL(rms_scale, a->rows * a->cols);
 
 static void cpu_rms_scale_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)
 {
@@ -55,6 +46,5 @@ static size_t cpu_rms_scale_grad_scratch(const void *args, int threads)
     return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);
 }
 
-const mega_kernel mega_cpu_rms_scale = {.name = "rms_scale", .run = cpu_rms_scale_run};
 const mega_kernel mega_cpu_rms_scale_grad = {
     .name = "rms_scale_grad", .run = cpu_rms_scale_grad_run, .scratch = cpu_rms_scale_grad_scratch};

@@ -23,6 +23,42 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
+/* Defines mega_cpu_NAME from the body NAME. The threads share [0, units) in multiples of `grain`; `units` and `elements`
+ * (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: the plain kernel computes it. */
+#define CPU_BODY_KERNEL(name_, units, grain, elements)                                 \
+    static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end) \
+    {                                                                                  \
+        const cpu_job *job = user;                                                     \
+        (void)thread;                                                                  \
+        job->bodies->name_(job->args, begin, end);                                     \
+    }                                                                                  \
+    static void cpu_##name_##_run(mega_team *team, const void *args)                   \
+    {                                                                                  \
+        const mega_##name_##_args *a = args;                                           \
+        if (a->head.dtype == MEGA_F64) mega_plain_##name_.run(team, args);             \
+        else                                                                           \
+            cpu_job_run(team, cpu_##name_##_work, args, units, grain, elements);       \
+    }                                                                                  \
+    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run}
+
+/* Defines mega_cpu_NAME from the plain kernel: the threads share the rows, and NAME_part(part, begin) moves the pointers
+ * of a thread's arguments to its first row. */
+#define CPU_ROWS_KERNEL(name_, elements)                                                        \
+    static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end)          \
+    {                                                                                           \
+        mega_##name_##_args part = *(const mega_##name_##_args *)((const cpu_job *)user)->args; \
+        (void)thread;                                                                           \
+        name_##_part(&part, begin);                                                             \
+        part.rows = end - begin;                                                                \
+        mega_plain_##name_.run(NULL, &part);                                                    \
+    }                                                                                           \
+    static void cpu_##name_##_run(mega_team *team, const void *args)                            \
+    {                                                                                           \
+        const mega_##name_##_args *a = args;                                                    \
+        cpu_job_run(team, cpu_##name_##_work, args, a->rows, 1, elements);                      \
+    }                                                                                           \
+    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run}
+
 /* Returns a pointer to element i of an array of type t. */
 static inline void *element_at(void *x, mega_dtype t, int64_t i)
 {
@@ -78,5 +114,31 @@ void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_
 
 /* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld]; the threads of the team share the columns. */
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols);
+
+/* Defines mega_cpu_NAME from the body NAME, which also sums columns: a->sums += the sums, unless it is NULL. F64 has no
+ * bodies: the plain kernel computes it. */
+#define CPU_SUMS_KERNEL(name_, sums)                                                                        \
+    static void cpu_##name_##_chunk(const void *args, int64_t begin, int64_t end, float *partial)           \
+    {                                                                                                       \
+        mega_cpu_bodies_get()->name_(args, begin, end, partial);                                            \
+    }                                                                                                       \
+    static void cpu_##name_##_run(mega_team *team, const void *args)                                        \
+    {                                                                                                       \
+        const mega_##name_##_args *a = args;                                                                \
+        if (a->head.dtype == MEGA_F64) {                                                                    \
+            mega_plain_##name_.run(team, args);                                                             \
+            return;                                                                                         \
+        }                                                                                                   \
+        float *const partial = a->sums != NULL ? a->head.scratch : NULL;                                    \
+        mega_cpu_chunks(team, cpu_##name_##_chunk, a, a->rows, a->cols, partial, a->cols);                  \
+        if (partial != NULL) mega_cpu_fold(team, a->sums, partial, chunk_count(a->rows), a->cols, a->cols); \
+    }                                                                                                       \
+    static size_t cpu_##name_##_scratch(const void *args, int threads)                                      \
+    {                                                                                                       \
+        const mega_##name_##_args *a = args;                                                                \
+        (void)threads;                                                                                      \
+        return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);                                    \
+    }                                                                                                       \
+    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run, .scratch = cpu_##name_##_scratch}
 
 #endif

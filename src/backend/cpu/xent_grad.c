@@ -1,19 +1,4 @@
 /* Cross-entropy kernel 3 of 3; the threads share the rows. */
 #include "cpu/share.h"
 
-static void cpu_xent_grad_work(void *user, int thread, int64_t begin, int64_t end)
-{
-    const cpu_job *job = user;
-    (void)thread;
-    job->bodies->xent_grad(job->args, begin, end);
-}
-
-static void cpu_xent_grad_run(mega_team *team, const void *args)
-{
-    const mega_xent_grad_args *a = args;
-    if (a->head.dtype == MEGA_F64) mega_plain_xent_grad.run(team, args);
-    else
-        cpu_job_run(team, cpu_xent_grad_work, args, a->rows, 1, a->rows * a->valid * 4);
-}
-
-const mega_kernel mega_cpu_xent_grad = {.name = "xent_grad", .run = cpu_xent_grad_run};
+CPU_BODY_KERNEL(xent_grad, a->rows, 1, a->rows * a->valid * 4);
