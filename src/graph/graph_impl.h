@@ -194,6 +194,8 @@ typedef struct op_row {
     const mega_kernel *plain, *cpu; /* both NULL: a collective or an op on a bucket */
 } op_row;
 
+#define OP_KERNELS(kernel) .plain = &mega_plain_##kernel, .cpu = &mega_cpu_##kernel
+
 extern const op_row *const mega_op_table[OP_COUNT];
 
 typedef struct named_tensor {

@@ -49,8 +49,7 @@ const op_row mega_op_row_activation = {.name = "activation",
                                        .shape = activation_shape,
                                        .gradient = activation_gradient,
                                        .bind = activation_bind,
-                                       .plain = &mega_plain_activation,
-                                       .cpu = &mega_cpu_activation};
+                                       OP_KERNELS(activation)};
 
 /* ---- activation_grad: in dy, x; out dx ---- */
 
@@ -78,5 +77,4 @@ const op_row mega_op_row_activation_grad = {.name = "activation_grad",
                                             .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
                                             .shape = activation_grad_shape,
                                             .bind = activation_grad_bind,
-                                            .plain = &mega_plain_activation_grad,
-                                            .cpu = &mega_cpu_activation_grad};
+                                            OP_KERNELS(activation_grad)};

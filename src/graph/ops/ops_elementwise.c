@@ -45,8 +45,7 @@ const op_row mega_op_row_gelu = {.name = "gelu",
                                  .shape = gelu_shape,
                                  .gradient = gelu_gradient,
                                  .bind = gelu_bind,
-                                 .plain = &mega_plain_gelu,
-                                 .cpu = &mega_cpu_gelu};
+                                 OP_KERNELS(gelu)};
 
 /* ---- gelu_grad: in dy, x, bias or none; out dx, dbias += or none ---- */
 
@@ -83,8 +82,7 @@ const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
                                       .overlays = 1u << GELU_GRAD_DY,
                                       .shape = gelu_grad_shape,
                                       .bind = gelu_grad_bind,
-                                      .plain = &mega_plain_gelu_grad,
-                                      .cpu = &mega_cpu_gelu_grad};
+                                      OP_KERNELS(gelu_grad)};
 
 /* ---- add: in a, b; out a + b. add, mul and scale also accept the acc dtype (losses of rows). ---- */
 
@@ -109,6 +107,7 @@ static void add_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[1], dy);
 }
 
+/* Also for mul, which has the same arguments. */
 static void add_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_add_args *a = args;
@@ -126,8 +125,7 @@ const op_row mega_op_row_add = {.name = "add",
                                 .shape = add_shape,
                                 .gradient = add_gradient,
                                 .bind = add_bind,
-                                .plain = &mega_plain_add,
-                                .cpu = &mega_cpu_add};
+                                OP_KERNELS(add)};
 
 /* ---- mul: in a, b; out a * b ---- */
 
@@ -145,25 +143,14 @@ static void mul_gradient(mega_graph *g, const instruction *op)
             mega_graph_gradient_add(g, op->in[k], mega_op_mul(g, dy, (mega_tensor){op->in[1 - k]}).id);
 }
 
-static void mul_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_mul_args *a = args;
-    a->head.dtype = mega_op_in_float(b->g, op, 0);
-    a->y = b->address(b, op->out[0]);
-    a->a = b->address(b, op->in[0]);
-    a->b = b->address(b, op->in[1]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-}
-
 const op_row mega_op_row_mul = {.name = "mul",
                                 .num_in = 2,
                                 .num_out = 1,
                                 .overlays = 1u << 0 | 1u << 1,
                                 .shape = add_shape,
                                 .gradient = mul_gradient,
-                                .bind = mul_bind,
-                                .plain = &mega_plain_mul,
-                                .cpu = &mega_cpu_mul};
+                                .bind = add_bind,
+                                OP_KERNELS(mul)};
 
 /* ---- scale: in x; out x * factor ---- */
 
@@ -208,8 +195,7 @@ const op_row mega_op_row_scale = {.name = "scale",
                                   .shape = scale_shape,
                                   .gradient = scale_gradient,
                                   .bind = scale_bind,
-                                  .plain = &mega_plain_convert,
-                                  .cpu = &mega_cpu_convert};
+                                  OP_KERNELS(convert)};
 
 /* ---- keep: in x, state (written); for generation: no gradient ---- */
 
@@ -242,8 +228,7 @@ const op_row mega_op_row_keep = {.name = "keep",
                                  .mutates = 1u << 1,
                                  .shape = keep_shape,
                                  .bind = keep_bind,
-                                 .plain = &mega_plain_convert,
-                                 .cpu = &mega_cpu_convert};
+                                 OP_KERNELS(convert)};
 
 /* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none; out residual +
  *      dropout(x + bias) ---- */
@@ -317,8 +302,7 @@ const op_row mega_op_row_dropout = {.name = "dropout",
                                     .shape = dropout_shape,
                                     .gradient = dropout_gradient,
                                     .bind = dropout_bind,
-                                    .plain = &mega_plain_dropout_add,
-                                    .cpu = &mega_cpu_dropout_add};
+                                    OP_KERNELS(dropout_add)};
 
 /* ---- dropout_grad: in dy [T, C], sample_id, seq_position; out dx, dbias += or none ---- */
 
@@ -353,5 +337,4 @@ const op_row mega_op_row_dropout_grad = {.name = "dropout_grad",
                                          .overlays = 1u << DROPOUT_GRAD_DY,
                                          .shape = dropout_grad_shape,
                                          .bind = dropout_grad_bind,
-                                         .plain = &mega_plain_dropout_grad,
-                                         .cpu = &mega_cpu_dropout_grad};
+                                         OP_KERNELS(dropout_grad)};

@@ -65,8 +65,7 @@ const op_row mega_op_row_embedding = {.name = "embedding",
                                       .gradient = embedding_gradient,
                                       .cost = embedding_cost,
                                       .bind = embedding_bind,
-                                      .plain = &mega_plain_embedding,
-                                      .cpu = &mega_cpu_embedding};
+                                      OP_KERNELS(embedding)};
 
 /* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, accumulated ---- */
 
@@ -102,8 +101,7 @@ const op_row mega_op_row_embedding_grad = {.name = "embedding_grad",
                                            .shape = embedding_grad_shape,
                                            .cost = embedding_grad_cost,
                                            .bind = embedding_grad_bind,
-                                           .plain = &mega_plain_embedding_grad,
-                                           .cpu = &mega_cpu_embedding_grad};
+                                           OP_KERNELS(embedding_grad)};
 
 /* ---- take_rows: in rows [n] i32, x [T, C]; out [n, C]; an embedding without a gradient, for generation ---- */
 
@@ -120,5 +118,4 @@ const op_row mega_op_row_take_rows = {.name = "take_rows",
                                       .shape = embedding_shape,
                                       .cost = embedding_cost,
                                       .bind = embedding_bind,
-                                      .plain = &mega_plain_embedding,
-                                      .cpu = &mega_cpu_embedding};
+                                      OP_KERNELS(embedding)};

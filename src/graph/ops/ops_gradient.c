@@ -35,8 +35,7 @@ const op_row mega_op_row_rows_grad = {.name = "rows_grad",
                                       .num_out = 1,
                                       .shape = rows_grad_shape,
                                       .bind = rows_grad_bind,
-                                      .plain = &mega_plain_embedding,
-                                      .cpu = &mega_cpu_embedding};
+                                      OP_KERNELS(embedding)};
 
 /* ---- accumulate: in dy; out the gradient of a parameter, acc; dy is added to it from element attr.begin ---- */
 
@@ -76,5 +75,4 @@ const op_row mega_op_row_accumulate = {.name = "accumulate",
                                        .accumulates = 1u,
                                        .shape = accumulate_shape,
                                        .bind = accumulate_bind,
-                                       .plain = &mega_plain_column_sum,
-                                       .cpu = &mega_cpu_column_sum};
+                                       OP_KERNELS(column_sum)};

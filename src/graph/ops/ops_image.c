@@ -140,8 +140,7 @@ const op_row mega_op_row_conv2d = {.name = "conv2d",
                                    .gradient = conv2d_gradient,
                                    .cost = conv2d_cost,
                                    .bind = conv2d_bind,
-                                   .plain = &mega_plain_conv2d,
-                                   .cpu = &mega_cpu_conv2d};
+                                   OP_KERNELS(conv2d)};
 
 /* ---- conv2d_grad_x: in dy [n*h'*w', O], weight [O, C*size*size]; out dx [n*h*w, C] ---- */
 
@@ -186,8 +185,7 @@ const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
                                           .shape = conv2d_grad_x_shape,
                                           .cost = conv2d_grad_x_cost,
                                           .bind = conv2d_grad_x_bind,
-                                          .plain = &mega_plain_conv2d_grad_x,
-                                          .cpu = &mega_cpu_conv2d_grad_x};
+                                          OP_KERNELS(conv2d_grad_x)};
 
 /* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none; both
  *      accumulated ---- */
@@ -234,8 +232,7 @@ const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
                                           .shape = conv2d_grad_w_shape,
                                           .cost = conv2d_grad_w_cost,
                                           .bind = conv2d_grad_w_bind,
-                                          .plain = &mega_plain_conv2d_grad_w,
-                                          .cpu = &mega_cpu_conv2d_grad_w};
+                                          OP_KERNELS(conv2d_grad_w)};
 
 /* ---- max_pool2d: in x [n*h*w, C]; out y [n*h'*w', C], index [n*h'*w', C] i32 (the pixel of the largest) ---- */
 
@@ -283,8 +280,7 @@ const op_row mega_op_row_max_pool2d = {.name = "max_pool2d",
                                        .shape = pool2d_shape,
                                        .gradient = max_pool2d_gradient,
                                        .bind = max_pool2d_bind,
-                                       .plain = &mega_plain_max_pool2d,
-                                       .cpu = &mega_cpu_max_pool2d};
+                                       OP_KERNELS(max_pool2d)};
 
 /* ---- max_pool2d_grad: in dy [n*h'*w', C], index; out dx [n*h*w, C] ---- */
 
@@ -315,8 +311,7 @@ const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",
                                             .num_out = 1,
                                             .shape = pool2d_grad_shape,
                                             .bind = max_pool2d_grad_bind,
-                                            .plain = &mega_plain_max_pool2d_grad,
-                                            .cpu = &mega_cpu_max_pool2d_grad};
+                                            OP_KERNELS(max_pool2d_grad)};
 
 /* ---- mean_pool2d: in x [n*h*w, C]; out y [n*h'*w', C] ---- */
 
@@ -348,8 +343,7 @@ const op_row mega_op_row_mean_pool2d = {.name = "mean_pool2d",
                                         .shape = pool2d_shape,
                                         .gradient = mean_pool2d_gradient,
                                         .bind = mean_pool2d_bind,
-                                        .plain = &mega_plain_mean_pool2d,
-                                        .cpu = &mega_cpu_mean_pool2d};
+                                        OP_KERNELS(mean_pool2d)};
 
 /* ---- mean_pool2d_grad: in dy [n*h'*w', C]; out dx [n*h*w, C] ---- */
 
@@ -368,5 +362,4 @@ const op_row mega_op_row_mean_pool2d_grad = {.name = "mean_pool2d_grad",
                                              .num_out = 1,
                                              .shape = pool2d_grad_shape,
                                              .bind = mean_pool2d_grad_bind,
-                                             .plain = &mega_plain_mean_pool2d_grad,
-                                             .cpu = &mega_cpu_mean_pool2d_grad};
+                                             OP_KERNELS(mean_pool2d_grad)};

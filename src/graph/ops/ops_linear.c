@@ -85,8 +85,7 @@ const op_row mega_op_row_linear = {.name = "linear",
                                    .gradient = linear_gradient,
                                    .cost = linear_cost,
                                    .bind = linear_bind,
-                                   .plain = &mega_plain_gemm,
-                                   .cpu = &mega_cpu_gemm};
+                                   OP_KERNELS(gemm)};
 
 /* ---- linear_grad_x: in dy [T, N], weight [N, K]; out dx [T, K] ---- */
 
@@ -125,8 +124,7 @@ const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
                                           .shape = linear_grad_x_shape,
                                           .cost = linear_grad_x_cost,
                                           .bind = linear_grad_x_bind,
-                                          .plain = &mega_plain_gemm,
-                                          .cpu = &mega_cpu_gemm};
+                                          OP_KERNELS(gemm)};
 
 /* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none; the GEMM itself
  *      accumulates ---- */
@@ -173,8 +171,7 @@ const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
                                           .bind = linear_grad_w_bind,
-                                          .plain = &mega_plain_gemm,
-                                          .cpu = &mega_cpu_gemm};
+                                          OP_KERNELS(gemm)};
 
 /* ---- bias_add: in x [T, C], bias [C]; out [T, C] ---- */
 
@@ -219,8 +216,7 @@ const op_row mega_op_row_bias_add = {.name = "bias_add",
                                      .shape = bias_add_shape,
                                      .gradient = bias_add_gradient,
                                      .bind = bias_add_bind,
-                                     .plain = &mega_plain_dropout_add,
-                                     .cpu = &mega_cpu_dropout_add};
+                                     OP_KERNELS(dropout_add)};
 
 /* ---- column_sum: in x [T, C]; out [C] acc, accumulated ---- */
 
@@ -246,5 +242,4 @@ const op_row mega_op_row_column_sum = {.name = "column_sum",
                                        .accumulates = 1u,
                                        .shape = column_sum_shape,
                                        .bind = column_sum_bind,
-                                       .plain = &mega_plain_column_sum,
-                                       .cpu = &mega_cpu_column_sum};
+                                       OP_KERNELS(column_sum)};

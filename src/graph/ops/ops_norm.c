@@ -43,9 +43,9 @@ static int32_t norm_parameter_gradient(mega_graph *g, int32_t parameter)
     return parameter != 0 ? mega_graph_gradient_tensor(g, parameter) : 0;
 }
 
-static void norm_gradient(mega_graph *g, const instruction *op, op_kind kind)
+static void norm_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = kind,
+    instruction d = {.kind = op->kind == OP_RMS_NORM ? OP_RMS_NORM_GRAD : OP_LAYER_NORM_GRAD,
                      .in = {[LAYER_NORM_GRAD_DY] = mega_graph_arrived(g, op, LAYER_NORM_Y),
                             [LAYER_NORM_GRAD_X] = op->in[LAYER_NORM_X],
                             [LAYER_NORM_GRAD_MEAN] = op->out[LAYER_NORM_MEAN],
@@ -56,11 +56,6 @@ static void norm_gradient(mega_graph *g, const instruction *op, op_kind kind)
                      .attr = {.plus_one = op->attr.plus_one}};
     const mega_tensor dx = mega_graph_emit(g, &d);
     mega_graph_gradient_add(g, op->in[LAYER_NORM_X], dx.id);
-}
-
-static void layer_norm_gradient(mega_graph *g, const instruction *op)
-{
-    norm_gradient(g, op, OP_LAYER_NORM_GRAD);
 }
 
 static void layer_norm_bind(const op_binder *b, const instruction *op, void *args)
@@ -84,10 +79,9 @@ const op_row mega_op_row_layer_norm = {.name = "layer_norm",
                                        .num_out = 3,
                                        .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                        .shape = layer_norm_shape,
-                                       .gradient = layer_norm_gradient,
+                                       .gradient = norm_gradient,
                                        .bind = layer_norm_bind,
-                                       .plain = &mega_plain_layer_norm,
-                                       .cpu = &mega_cpu_layer_norm};
+                                       OP_KERNELS(layer_norm)};
 
 /* ---- layer_norm_grad: in dy, x, mean, rstd, gain or none, addend or none; out dx, dgain += or none, dbias += or none
  * ---- */
@@ -133,8 +127,7 @@ const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
                                             .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .shape = layer_norm_grad_shape,
                                             .bind = layer_norm_grad_bind,
-                                            .plain = &mega_plain_layer_norm_grad,
-                                            .cpu = &mega_cpu_layer_norm_grad};
+                                            OP_KERNELS(layer_norm_grad)};
 
 /* ---- rms_norm: in x [T, C], gain [C] or none, none; out y [T, C], none, rstd [T] acc ---- */
 
@@ -143,21 +136,15 @@ mega_tensor mega_op_rms_norm(mega_graph *g, mega_tensor x, mega_tensor gain, dou
     return norm_emit(g, OP_RMS_NORM, x, gain, (mega_tensor){0}, (op_attr){.eps = eps, .plus_one = plus_one});
 }
 
-static void rms_norm_gradient(mega_graph *g, const instruction *op)
-{
-    norm_gradient(g, op, OP_RMS_NORM_GRAD);
-}
-
 const op_row mega_op_row_rms_norm = {.name = "rms_norm",
                                      .num_in = 3,
                                      .num_out = 3,
                                      .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                      .optional_out = 1u << LAYER_NORM_MEAN,
                                      .shape = layer_norm_shape,
-                                     .gradient = rms_norm_gradient,
+                                     .gradient = norm_gradient,
                                      .bind = layer_norm_bind,
-                                     .plain = &mega_plain_layer_norm,
-                                     .cpu = &mega_cpu_layer_norm};
+                                     OP_KERNELS(layer_norm)};
 
 /* ---- rms_norm_grad: in dy, x, none, rstd, gain or none, addend or none; out dx, dgain += or none, none ---- */
 
@@ -171,5 +158,4 @@ const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
                                           .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                           .shape = layer_norm_grad_shape,
                                           .bind = layer_norm_grad_bind,
-                                          .plain = &mega_plain_layer_norm_grad,
-                                          .cpu = &mega_cpu_layer_norm_grad};
+                                          OP_KERNELS(layer_norm_grad)};

@@ -85,5 +85,4 @@ const op_row mega_op_row_rope = {.name = "rope",
                                  .shape = rope_shape,
                                  .gradient = rope_gradient,
                                  .bind = rope_bind,
-                                 .plain = &mega_plain_rope,
-                                 .cpu = &mega_cpu_rope};
+                                 OP_KERNELS(rope)};

@@ -9,7 +9,7 @@ mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group)
     return mega_graph_emit(g, &op);
 }
 
-/* Computes the shapes of both ops on groups. */
+/* The functions of groups are those of both ops on them, which have the same arguments. */
 static mega_status groups_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
@@ -22,13 +22,15 @@ static mega_status groups_shape(const mega_graph *g, const instruction *op, tens
     return MEGA_OK;
 }
 
-static void mean_rows_gradient(mega_graph *g, const instruction *op)
+static void groups_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_MEAN_ROWS_GRAD, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    instruction d = {.kind = op->kind == OP_MEAN_ROWS ? OP_MEAN_ROWS_GRAD : OP_FIRST_ROWS_GRAD,
+                     .in = {mega_graph_arrived(g, op, 0)},
+                     .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-static void mean_rows_bind(const op_binder *b, const instruction *op, void *args)
+static void groups_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_mean_rows_args *a = args;
     a->y = b->address(b, op->out[0]);
@@ -42,10 +44,9 @@ const op_row mega_op_row_mean_rows = {.name = "mean_rows",
                                       .num_in = 1,
                                       .num_out = 1,
                                       .shape = groups_shape,
-                                      .gradient = mean_rows_gradient,
-                                      .bind = mean_rows_bind,
-                                      .plain = &mega_plain_mean_rows,
-                                      .cpu = &mega_cpu_mean_rows};
+                                      .gradient = groups_gradient,
+                                      .bind = groups_bind,
+                                      OP_KERNELS(mean_rows)};
 
 /* ---- mean_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
@@ -56,7 +57,7 @@ static mega_status groups_grad_shape(const mega_graph *g, const instruction *op,
     return MEGA_OK;
 }
 
-static void mean_rows_grad_bind(const op_binder *b, const instruction *op, void *args)
+static void groups_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
     mega_mean_rows_grad_args *a = args;
     a->dx = b->address(b, op->out[0]);
@@ -70,9 +71,8 @@ const op_row mega_op_row_mean_rows_grad = {.name = "mean_rows_grad",
                                            .num_in = 1,
                                            .num_out = 1,
                                            .shape = groups_grad_shape,
-                                           .bind = mean_rows_grad_bind,
-                                           .plain = &mega_plain_mean_rows_grad,
-                                           .cpu = &mega_cpu_mean_rows_grad};
+                                           .bind = groups_grad_bind,
+                                           OP_KERNELS(mean_rows_grad)};
 
 /* ---- first_rows: in x [n * group, C]; out [n, C] ---- */
 
@@ -82,50 +82,22 @@ mega_tensor mega_op_first_rows(mega_graph *g, mega_tensor x, int64_t group)
     return mega_graph_emit(g, &op);
 }
 
-static void first_rows_gradient(mega_graph *g, const instruction *op)
-{
-    instruction d = {.kind = OP_FIRST_ROWS_GRAD, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
-    mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
-}
-
-static void first_rows_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_first_rows_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->group = op->attr.group;
-    a->rows = mega_op_in_dim(b->g, op, 0, 0) / a->group;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
-
 const op_row mega_op_row_first_rows = {.name = "first_rows",
                                        .num_in = 1,
                                        .num_out = 1,
                                        .shape = groups_shape,
-                                       .gradient = first_rows_gradient,
-                                       .bind = first_rows_bind,
-                                       .plain = &mega_plain_first_rows,
-                                       .cpu = &mega_cpu_first_rows};
+                                       .gradient = groups_gradient,
+                                       .bind = groups_bind,
+                                       OP_KERNELS(first_rows)};
 
 /* ---- first_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
-
-static void first_rows_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_first_rows_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->group = op->attr.group;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
 
 const op_row mega_op_row_first_rows_grad = {.name = "first_rows_grad",
                                             .num_in = 1,
                                             .num_out = 1,
                                             .shape = groups_grad_shape,
-                                            .bind = first_rows_grad_bind,
-                                            .plain = &mega_plain_first_rows_grad,
-                                            .cpu = &mega_cpu_first_rows_grad};
+                                            .bind = groups_grad_bind,
+                                            OP_KERNELS(first_rows_grad)};
 
 /* ---- row_sum: in x [T, C] dtype or acc; out [T] acc ---- */
 
@@ -167,8 +139,7 @@ const op_row mega_op_row_row_sum = {.name = "row_sum",
                                     .shape = row_sum_shape,
                                     .gradient = row_sum_gradient,
                                     .bind = row_sum_bind,
-                                    .plain = &mega_plain_row_sum,
-                                    .cpu = &mega_cpu_row_sum};
+                                    OP_KERNELS(row_sum)};
 
 /* ---- row_sum_grad: in dsum [T] acc; out dx [T, attr.valid], acc where attr.wide ---- */
 
@@ -194,5 +165,4 @@ const op_row mega_op_row_row_sum_grad = {.name = "row_sum_grad",
                                          .num_out = 1,
                                          .shape = row_sum_grad_shape,
                                          .bind = row_sum_grad_bind,
-                                         .plain = &mega_plain_row_sum_grad,
-                                         .cpu = &mega_cpu_row_sum_grad};
+                                         OP_KERNELS(row_sum_grad)};

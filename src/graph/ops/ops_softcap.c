@@ -37,8 +37,7 @@ const op_row mega_op_row_softcap = {.name = "softcap",
                                     .overlays = 1u << 0,
                                     .shape = softcap_shape,
                                     .bind = softcap_bind,
-                                    .plain = &mega_plain_softcap,
-                                    .cpu = &mega_cpu_softcap};
+                                    OP_KERNELS(softcap)};
 
 /* ---- softcap_grad: in dy [T, C], y [T, C] acc; out dx [T, C] ---- */
 
@@ -67,5 +66,4 @@ const op_row mega_op_row_softcap_grad = {.name = "softcap_grad",
                                          .overlays = 1u << SOFTCAP_GRAD_DY,
                                          .shape = softcap_grad_shape,
                                          .bind = softcap_grad_bind,
-                                         .plain = &mega_plain_softcap_grad,
-                                         .cpu = &mega_cpu_softcap_grad};
+                                         OP_KERNELS(softcap_grad)};

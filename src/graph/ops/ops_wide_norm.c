@@ -52,8 +52,7 @@ const op_row mega_op_row_square_sum = {.name = "square_sum",
                                        .shape = square_sum_shape,
                                        .gradient = square_sum_gradient,
                                        .bind = square_sum_bind,
-                                       .plain = &mega_plain_square_sum,
-                                       .cpu = &mega_cpu_square_sum};
+                                       OP_KERNELS(square_sum)};
 
 /* ---- square_sum_grad: in x [T, C], dsum [T] acc; out dx [T, C] ---- */
 
@@ -79,8 +78,7 @@ const op_row mega_op_row_square_sum_grad = {.name = "square_sum_grad",
                                             .num_out = 1,
                                             .shape = square_sum_grad_shape,
                                             .bind = square_sum_grad_bind,
-                                            .plain = &mega_plain_square_sum_grad,
-                                            .cpu = &mega_cpu_square_sum_grad};
+                                            OP_KERNELS(square_sum_grad)};
 
 /* ---- rms_scale: in x [T, C], sum [T] acc, gain [C] or none; out y [T, C] ---- */
 
@@ -135,8 +133,7 @@ const op_row mega_op_row_rms_scale = {.name = "rms_scale",
                                       .shape = rms_scale_shape,
                                       .gradient = rms_scale_gradient,
                                       .bind = rms_scale_bind,
-                                      .plain = &mega_plain_rms_scale,
-                                      .cpu = &mega_cpu_rms_scale};
+                                      OP_KERNELS(rms_scale)};
 
 /* ---- rms_scale_grad: in dy, x, sum, gain or none; out dx, dsum, dgain += or none ---- */
 
@@ -175,5 +172,4 @@ const op_row mega_op_row_rms_scale_grad = {.name = "rms_scale_grad",
                                            .overlays = 1u << RMS_SCALE_GRAD_DY,
                                            .shape = rms_scale_grad_shape,
                                            .bind = rms_scale_grad_bind,
-                                           .plain = &mega_plain_rms_scale_grad,
-                                           .cpu = &mega_cpu_rms_scale_grad};
+                                           OP_KERNELS(rms_scale_grad)};

@@ -150,12 +150,7 @@ typedef struct mega_add_args {
 } mega_add_args;
 
 /* y = a * b, elementwise; y may be the same memory as a or b */
-typedef struct mega_mul_args {
-    mega_kernel_head head;
-    void *y;
-    const void *a, *b;
-    int64_t count;
-} mega_mul_args;
+typedef mega_add_args mega_mul_args;
 
 /* dst = (dst_dtype) (src * scale), elementwise; types F32, BF16, F64, F16. */
 typedef struct mega_convert_args {

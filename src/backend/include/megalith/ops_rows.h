@@ -73,20 +73,10 @@ typedef struct mega_mean_rows_grad_args {
 mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group);
 
 /* First rows of groups of consecutive rows: y[i] = x[i * group]. x [rows * group, C]; y [rows, C] */
-typedef struct mega_first_rows_args {
-    mega_kernel_head head;
-    void *y;
-    const void *x;
-    int64_t rows, group, cols;
-} mega_first_rows_args;
+typedef mega_mean_rows_args mega_first_rows_args;
 
 /* dx[i * group] = dy[i], and 0 in the other rows. dx [rows * group, C]; dy [rows, C] */
-typedef struct mega_first_rows_grad_args {
-    mega_kernel_head head;
-    void *dx;
-    const void *dy;
-    int64_t rows, group, cols;
-} mega_first_rows_grad_args;
+typedef mega_mean_rows_grad_args mega_first_rows_grad_args;
 
 /* Returns the first of each group of `group` consecutive rows, such as the first position of each sample: [n * group,
  * C] → [n, C]. */
