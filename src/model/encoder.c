@@ -1,12 +1,12 @@
 /* The heads of an encoder (Devlin et al. 2019): masked tokens, and whether two sentences belong together; or a
  * classifier of samples. */
-#include "decoder.h"
+#include "block.h"
 
 /* The pooler and the two classes. */
 static void sentence_head(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_family_names *n = decoder_names(m);
-    const mega_linear_options o = decoder_linear(m);
+    const mega_family_names *n = block_names(m);
+    const mega_linear_options o = block_linear(m);
     mega_tensor logits = mega_none();
     const mega_tensor pooled = mega_activation(b, mega_pooler(b, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
     const mega_tensor labels = mega_input(b, "is_random", MEGA_I32, 1, 0);
@@ -17,27 +17,27 @@ static void sentence_head(const mega_builder *b, const mega_transformer *m, mega
 
 static mega_tensor transform(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_family_names *n = decoder_names(m);
-    mega_linear_options o = decoder_linear(m);
+    const mega_family_names *n = block_names(m);
+    mega_linear_options o = block_linear(m);
     o.no_bias = m->net.transform_no_bias;
     x = mega_activation(b, mega_linear(b, n->transform, x, m->hidden, &o), m->net.transform_activation);
-    return decoder_norm(b, m, n->transform_norm, x);
+    return block_norm(b, m, n->transform_norm, x);
 }
 
 /* The loss of masked tokens over all rows, or with `masks` the logits of the rows that the caller asks for. */
 static void mask_head(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_vocab_loss_options options = decoder_head_options(m);
+    const mega_vocab_loss_options options = block_head_options(m);
     if (m->masks > 0) {
         x = mega_op_take_rows(b->graph, x, mega_input(b, "mask_rows", MEGA_I32, m->masks, 0));
         if (m->net.transform) x = transform(b, m, x);
-        mega_output(b, "logits", mega_vocab_logits_with(b, decoder_head_name(m), x, &options));
+        mega_output(b, "logits", mega_vocab_logits_with(b, block_head_name(m), x, &options));
         return;
     }
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
     const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
     if (m->net.transform) x = transform(b, m, x);
-    const mega_head_result r = mega_vocab_loss(b, decoder_head_name(m), x, labels, loss_mask, &options);
+    const mega_head_result r = mega_vocab_loss(b, block_head_name(m), x, labels, loss_mask, &options);
     mega_graph_output(b->graph, r.token_loss, "token_loss");
     mega_loss_add(b, "lm loss", r.loss, 1.0);
 }
@@ -45,7 +45,7 @@ static void mask_head(const mega_builder *b, const mega_transformer *m, mega_ten
 void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
-    decoder_request_rows(b, m);
+    block_request_rows(b, m);
     if (b->mode == MEGA_GENERATE) {
         mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                        "layer \"%s\": an encoder sees the tokens on both sides and continues no text; "
@@ -53,7 +53,7 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
                                        b->path));
         return;
     }
-    const mega_tensor x = decoder_last_norm(b, m, flow->x);
+    const mega_tensor x = block_last_norm(b, m, flow->x);
     if (m->shows_hidden) mega_output(b, "hidden", x);
     if (m->net.no_head) return;
     mask_head(b, m, x);
@@ -64,12 +64,12 @@ void encoder_head(const mega_builder *b, const void *self, mega_flow *flow)
 void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
-    const mega_family_names *n = decoder_names(m);
-    const mega_builder sequences = decoder_sequences(b, m);
-    const mega_linear_options o = decoder_linear(m);
+    const mega_family_names *n = block_names(m);
+    const mega_builder sequences = block_sequences(b, m);
+    const mega_linear_options o = block_linear(m);
     const bool chooses = m->net.choices > 0;
     mega_tensor logits = mega_none();
-    decoder_request_rows(&sequences, m);
+    block_request_rows(&sequences, m);
     if (b->mode == MEGA_GENERATE || n->classifier == NULL || n->pooler == NULL) {
         mega_builder_fail(
             b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -79,7 +79,7 @@ void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow
                          b->mode == MEGA_GENERATE ? ", which generates" : ""));
         return;
     }
-    const mega_tensor x = decoder_last_norm(&sequences, m, flow->x);
+    const mega_tensor x = block_last_norm(&sequences, m, flow->x);
     if (m->shows_hidden) mega_output(b, "hidden", x);
     const mega_tensor pooled = mega_activation(b, mega_pooler(&sequences, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
     const mega_tensor labels = mega_input(b, "label", MEGA_I32, 1, 0);

@@ -1,7 +1,7 @@
 /* T5 (Raffel et al. 2020): an encoder reads a text, and a decoder that attends to its output predicts another. Two
  * kinds: that of transformers, whose blocks are in layers/t5.c, and that of Megatron-LM, whose blocks are here. The
  * flow is x in the encoder; in the decoder it is x and, up to the last block, as more[0] the output of the encoder. */
-#include "decoder.h"
+#include "block.h"
 #include "megalith/memory.h"
 #include "megalith/t5_blocks.h"
 
@@ -62,7 +62,7 @@ static mega_builder stack_of(const mega_builder *b, const mega_transformer *m, b
 
 static mega_param_options matrix_of(const mega_transformer *m)
 {
-    return decoder_linear(m).weight;
+    return block_linear(m).weight;
 }
 
 /* ---- blocks of transformers ---- */
@@ -97,8 +97,8 @@ static mega_tensor attention(const mega_builder *b, const mega_transformer *m, c
 {
     static const char *const part[] = {"query", "key", "value"};
     const bool is_cross = positions > 0;
-    mega_linear_options qkv = decoder_linear(m);
-    const mega_linear_options out = decoder_into_residual(m, false);
+    mega_linear_options qkv = block_linear(m);
+    const mega_linear_options out = block_into_residual(m, false);
     char file[3][MEGA_PATH], qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     for (int i = 0; i < 3; i++) {
         snprintf(file[i], sizeof file[i], "%s.%s.weight", name, part[i]);
@@ -125,7 +125,7 @@ static mega_tensor attention(const mega_builder *b, const mega_transformer *m, c
 
 static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_linear_options up = decoder_linear(m), down = decoder_into_residual(m, false);
+    const mega_linear_options up = block_linear(m), down = block_into_residual(m, false);
     x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
     return mega_row_linear(b, "mlp.dense_4h_to_h", x, m->hidden, &down);
 }
@@ -135,15 +135,15 @@ static mega_tensor megatron_block(const mega_builder *b, const mega_transformer 
                                   int64_t positions)
 {
     const bool is_decoder = positions > 0;
-    mega_tensor y = decoder_norm(b, m, "input_layernorm", x);
+    mega_tensor y = block_norm(b, m, "input_layernorm", x);
     y = attention(b, m, "self_attention", y, mega_none(), 0, is_decoder);
     x = mega_dropout_add(b, "self_attention.drop", y, x, m->hidden_dropout);
     if (is_decoder) {
-        y = decoder_norm(b, m, "post_attention_layernorm", x);
+        y = block_norm(b, m, "post_attention_layernorm", x);
         y = attention(b, m, "inter_attention", y, source, positions, true);
         x = mega_dropout_add(b, "inter_attention.drop", y, x, m->hidden_dropout);
     }
-    y = decoder_norm(b, m, is_decoder ? "post_inter_attention_layernorm" : "post_attention_layernorm", x);
+    y = block_norm(b, m, is_decoder ? "post_inter_attention_layernorm" : "post_attention_layernorm", x);
     return mega_dropout_add(b, "mlp.drop", mlp(b, m, y), x, m->hidden_dropout);
 }
 
@@ -151,8 +151,8 @@ static mega_tensor megatron_block(const mega_builder *b, const mega_transformer 
 
 static mega_tensor embedding(const mega_builder *b, const mega_transformer *m, bool is_decoder)
 {
-    const mega_family_names *n = decoder_names(m);
-    const mega_vocab_loss_options head = decoder_head_options(m);
+    const mega_family_names *n = block_names(m);
+    const mega_vocab_loss_options head = block_head_options(m);
     const mega_param_options places = {.init = head.table.init, .init_std = head.table.init_std};
     const mega_builder stack = stack_of(b, m, is_decoder);
     request_rows(b, is_decoder);
@@ -190,7 +190,7 @@ static mega_tensor last_norm(const mega_builder *b, const mega_transformer *m, m
 {
     const mega_builder stack = stack_of(b, m, is_decoder);
     const mega_norm_options n = {.kind = MEGA_RMS_NORM, .epsilon = m->norm_epsilon};
-    if (!is_original(m)) return decoder_norm(&stack, m, "final_layernorm", x);
+    if (!is_original(m)) return block_norm(&stack, m, "final_layernorm", x);
     x = mega_norm_with(&stack, "final_layer_norm", x, &n);
     return mega_dropout(&stack, "last_drop", x, m->hidden_dropout);
 }
@@ -245,25 +245,25 @@ static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
 static mega_tensor head_input(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     x = last_norm(b, m, x, true);
-    return decoder_scaled(b, x, m->net.logit_scale);
+    return block_scaled(b, x, m->net.logit_scale);
 }
 
 static void t5_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
     const mega_builder d = of_decoder(b, m);
-    const mega_vocab_loss_options options = decoder_head_options(m);
+    const mega_vocab_loss_options options = block_head_options(m);
     request_rows(&d, true);
     if (encodes(b)) return;
     if (decodes(b)) {
         const mega_tensor x = head_input(b, m, flow->x);
-        mega_graph_output(b->graph, mega_vocab_logits_with(b, decoder_head_name(m), x, &options), "logits");
+        mega_graph_output(b->graph, mega_vocab_logits_with(b, block_head_name(m), x, &options), "logits");
         return;
     }
     const mega_tensor labels = mega_input(&d, "labels", MEGA_I32, d.positions, 0);
     const mega_tensor loss_mask = mega_input(&d, "loss_mask", MEGA_F32, d.positions, 0);
     const mega_tensor x = head_input(&d, m, flow->x);
-    const mega_head_result r = mega_vocab_loss(&d, decoder_head_name(m), x, labels, loss_mask, &options);
+    const mega_head_result r = mega_vocab_loss(&d, block_head_name(m), x, labels, loss_mask, &options);
     mega_graph_output(d.graph, r.token_loss, "token_loss");
     mega_loss_add(&d, "lm loss", r.loss, 1.0);
 }
@@ -280,7 +280,7 @@ int t5_layers(const mega_transformer *m, mega_layer *out)
                                {encoder, t5_encoder, m, (int)m->num_layers, "block"},
                                {"", t5_encoder_end, m, 1, "norm"},
                                {"", t5_decoder_embedding, m, 1, "embedding"},
-                               {decoder_names(m)->block, t5_decoder, m, (int)m->net.decoder_layers, "block"},
+                               {block_names(m)->block, t5_decoder, m, (int)m->net.decoder_layers, "block"},
                                {"", t5_head, m, 1, "head"}};
     const int count = (int)(sizeof list / sizeof *list);
     for (int i = 0; i < count; i++) out[i] = list[i];

@@ -1,5 +1,5 @@
-/* A language model as a list of layers (decoder.c, encoder.c, t5.c). */
-#include "decoder.h"
+/* A language model as a list of layers (block.c, encoder.c, t5.c). */
+#include "block.h"
 #include "megalith/family.h"
 #include "megalith/memory.h"
 
@@ -14,13 +14,13 @@ mega_status mega_transformer_list_create(const mega_transformer *m, int stages, 
     }
     const mega_family_names *names = mega_family_of(&m->net)->names;
     list.rows = 3;
-    list.layer[0] = (mega_layer){names->root, decoder_embedding, m, 1, "embedding"};
-    list.layer[1] = (mega_layer){names->block, decoder_block, m, (int)m->num_layers, "block"};
+    list.layer[0] = (mega_layer){names->root, transformer_embedding, m, 1, "embedding"};
+    list.layer[1] = (mega_layer){names->block, transformer_block, m, (int)m->num_layers, "block"};
     const bool classifies = m->net.classes > 0 || m->net.choices > 0;
     list.layer[2] = (mega_layer){names->end,
                                  classifies          ? encoder_class_head
                                  : m->net.is_encoder ? encoder_head
-                                                     : decoder_head,
+                                                     : transformer_head,
                                  m, 1, "head"};
     *out = list;
     return MEGA_OK;

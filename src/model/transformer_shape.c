@@ -1,5 +1,5 @@
 /* Shape and stages of a transformer. */
-#include "decoder.h"
+#include "block.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
 

@@ -1,4 +1,4 @@
-/* Networks of ranks_kinds that model/decoder.c, model/encoder.c and model/t5.c describe, in a family of their own. */
+/* Networks of ranks_kinds that model/block.c, model/encoder.c and model/t5.c describe, in a family of their own. */
 #ifndef MEGALITH_TESTS_KINDS_NETWORKS_H
 #define MEGALITH_TESTS_KINDS_NETWORKS_H
 

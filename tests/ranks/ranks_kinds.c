@@ -15,9 +15,9 @@
  *   decoder  attention with one or two key/value heads, of which tp 2 divides only two, rotary positions, windows, a
  *            soft-cap, ALiBi, norms of queries and keys, and dropout
  *
- *   modern   model/decoder.c with one key/value head, rotary positions, SwiGLU, RMS norms (1 + w) on both sides, norms of
+ *   modern   model/block.c with one key/value head, rotary positions, SwiGLU, RMS norms (1 + w) on both sides, norms of
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
- *   parallel model/decoder.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a norm
+ *   parallel model/block.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a norm
  *            of the embedding, both branches after one norm, a bias of the head
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout

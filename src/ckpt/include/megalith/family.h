@@ -1,5 +1,5 @@
 /* A family of models in Hugging Face folders: a table of the keys of its config.json and the names of its tensors.
- * Reading and writing config.json both walk the table; model/decoder.c makes the model from the shape. To add a family:
+ * Reading and writing config.json both walk the table; model/block.c makes the model from the shape. To add a family:
  * one file in ckpt/families/, its line in ckpt/families.h, and what docs/recipes.md, "A family", asks for. */
 #ifndef MEGALITH_FAMILY_H
 #define MEGALITH_FAMILY_H

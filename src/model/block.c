@@ -1,12 +1,12 @@
 /* The layers of a language model: one function for the embedding, one for all blocks, one for the head of a decoder.
  * What differs between families is in the shape (mega_network_shape), and the names of parameters in the family. The
  * layers that are called here shard the model over ranks. */
-#include "decoder.h"
+#include "block.h"
 
 #include <math.h>
 #include <stdio.h>
 
-const mega_family_names *decoder_names(const mega_transformer *m)
+const mega_family_names *block_names(const mega_transformer *m)
 {
     return mega_family_of(&m->net)->names;
 }
@@ -16,10 +16,10 @@ static mega_linear_options linear_of(const mega_transformer *m, double init_std,
     return (mega_linear_options){.no_bias = no_bias,
                                  .weight = {.init = m->init_xavier ? MEGA_INIT_XAVIER_UNIFORM : MEGA_INIT_NORMAL,
                                             .init_std = init_std,
-                                            .transposed_in_file = decoder_names(m)->transposed}};
+                                            .transposed_in_file = block_names(m)->transposed}};
 }
 
-mega_linear_options decoder_linear(const mega_transformer *m)
+mega_linear_options block_linear(const mega_transformer *m)
 {
     return linear_of(m, m->init_std, false);
 }
@@ -31,7 +31,7 @@ static mega_linear_options from_residual(const mega_transformer *m, bool no_bias
 
 /* Projections back into the residual stream get a smaller initial standard deviation, by 1/sqrt(2 layers) (Radford et
  * al. 2019, section 2.3). */
-mega_linear_options decoder_into_residual(const mega_transformer *m, bool no_bias)
+mega_linear_options block_into_residual(const mega_transformer *m, bool no_bias)
 {
     return linear_of(m, m->init_std / sqrt(2.0 * (double)m->num_layers), no_bias);
 }
@@ -53,18 +53,18 @@ static mega_norm_options norm_of(const mega_transformer *m)
                                .weight_plus_one = m->net.norm_plus_one};
 }
 
-mega_tensor decoder_norm(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x)
+mega_tensor block_norm(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x)
 {
     const mega_norm_options o = norm_of(m);
     return mega_norm_with(b, name, x, &o);
 }
 
-mega_tensor decoder_scaled(const mega_builder *b, mega_tensor x, double factor)
+mega_tensor block_scaled(const mega_builder *b, mega_tensor x, double factor)
 {
     return factor == 0.0 || factor == 1.0 ? x : mega_scale(b, x, factor);
 }
 
-mega_builder decoder_sequences(const mega_builder *b, const mega_transformer *m)
+mega_builder block_sequences(const mega_builder *b, const mega_transformer *m)
 {
     mega_builder of = *b;
     const int64_t choices = m->net.choices;
@@ -80,7 +80,7 @@ mega_builder decoder_sequences(const mega_builder *b, const mega_transformer *m)
 }
 
 /* Declares the inputs that several layers read, so that every program has them in the same order. */
-void decoder_request_rows(const mega_builder *b, const mega_transformer *m)
+void block_request_rows(const mega_builder *b, const mega_transformer *m)
 {
     const char *const name[] = {"sample_id", "seq_position", m->net.is_encoder ? "key_end" : "key_begin"};
     if (b->mode == MEGA_GENERATE) return;
@@ -123,7 +123,7 @@ typedef struct qkv_files {
 /* Says how the rows of Q, K and V lie in files. */
 static void place_qkv(const mega_transformer *m, mega_param_options *weight, qkv_files *files)
 {
-    const mega_family_names *n = decoder_names(m);
+    const mega_family_names *n = block_names(m);
     const int64_t kv_heads = m->net.kv_heads > 0 ? m->net.kv_heads : m->heads;
     const char *const file[] = {n->q, n->k, n->v};
     const bool by_head = n->qkv_order == MEGA_QKV_BY_HEAD || (n->qkv_order == MEGA_QKV_EITHER && kv_heads == m->heads);
@@ -153,10 +153,10 @@ static mega_qk_norm query_norm_of(const mega_transformer *m)
 static mega_tensor attention(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_network_shape *net = &m->net;
-    const mega_family_names *n = decoder_names(m);
+    const mega_family_names *n = block_names(m);
     const bool has_window = net->has_window && (!net->window_by_layer || mega_shape_bit(net->windowed, b->index));
     const bool is_rotated = net->positions == MEGA_POSITIONS_ROPE && !mega_shape_bit(net->no_rope, b->index);
-    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = decoder_into_residual(m, net->no_out_bias);
+    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = block_into_residual(m, net->no_out_bias);
     qkv_files files;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     mega_rope rope = rope_of(m);
@@ -194,7 +194,7 @@ static mega_tensor attention(const mega_builder *b, const mega_transformer *m, m
 /* Gate and up are one product. Where the gate is the second half, its rows are the second part. */
 static void place_gate(const mega_transformer *m, mega_param_options *weight, char file[2][MEGA_PATH])
 {
-    const mega_family_names *n = decoder_names(m);
+    const mega_family_names *n = block_names(m);
     if (n->gate_file == NULL) {
         weight->blocks = 2;
         return;
@@ -207,8 +207,8 @@ static void place_gate(const mega_transformer *m, mega_param_options *weight, ch
 
 static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_family_names *n = decoder_names(m);
-    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = decoder_into_residual(m, m->net.no_mlp_bias);
+    const mega_family_names *n = block_names(m);
+    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = block_into_residual(m, m->net.no_mlp_bias);
     char file[2][MEGA_PATH];
     if (m->net.gated) place_gate(m, &up.weight, file);
     x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * m->ffn_hidden, &up);
@@ -220,106 +220,106 @@ static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_te
 
 /* ---- the layers ---- */
 
-void decoder_embedding(const mega_builder *builder, const void *self, mega_flow *flow)
+void transformer_embedding(const mega_builder *builder, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
-    const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
-    const mega_family_names *n = decoder_names(m);
+    const mega_builder sequences = block_sequences(builder, m), *b = &sequences;
+    const mega_family_names *n = block_names(m);
     const mega_param_options table = table_of(m), positions = {.init = table.init, .init_std = table.init_std};
-    decoder_request_rows(b, m);
+    block_request_rows(b, m);
     const mega_tensor ids = mega_input(b, "tokens", MEGA_I32, b->positions, 0);
     mega_tensor x = mega_vocab_embedding(b, n->tokens, ids, m->vocab, m->hidden, &table);
-    x = decoder_scaled(b, x, m->net.embedding_scale);
+    x = block_scaled(b, x, m->net.embedding_scale);
     if (m->net.positions == MEGA_POSITIONS_TABLE)
         x = mega_position_embedding_after(b, n->positions, x, m->positions, m->net.skipped_positions, &positions);
     if (m->net.token_types > 0)
         x = mega_embedding_add(b, n->token_types, "token_types", x, m->net.token_types, &positions);
-    if (m->net.embedding_norm) x = decoder_norm(b, m, n->embedding_norm, x);
+    if (m->net.embedding_norm) x = block_norm(b, m, n->embedding_norm, x);
     flow->x = mega_dropout(b, "drop", x, m->hidden_dropout);
 }
 
 /* The outputs of attention and of the MLP, with the norms before and after them. */
 static mega_tensor attention_branch(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_family_names *n = decoder_names(m);
+    const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
     x = attention(b, m, x);
-    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_1, x);
-    return decoder_scaled(b, x, m->net.residual_scale);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_1, x);
+    return block_scaled(b, x, m->net.residual_scale);
 }
 
 static mega_tensor mlp_branch(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_family_names *n = decoder_names(m);
+    const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
     x = mlp(b, m, x);
-    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = decoder_norm(b, m, n->after_2, x);
-    return decoder_scaled(b, x, m->net.residual_scale);
+    if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_2, x);
+    return block_scaled(b, x, m->net.residual_scale);
 }
 
 /* One layer. x is [T, C]. */
-void decoder_block(const mega_builder *builder, const void *self, mega_flow *flow)
+void transformer_block(const mega_builder *builder, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
-    const mega_builder sequences = decoder_sequences(builder, m), *b = &sequences;
-    const mega_family_names *n = decoder_names(m);
+    const mega_builder sequences = block_sequences(builder, m), *b = &sequences;
+    const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
     const bool before = place == MEGA_NORM_BEFORE || place == MEGA_NORM_BOTH;
     mega_tensor x = flow->x;
-    decoder_request_rows(b, m);
-    const mega_tensor read = before && !(m->net.first_unnormed && b->index == 0) ? decoder_norm(b, m, n->norm_1, x) : x;
+    block_request_rows(b, m);
+    const mega_tensor read = before && !(m->net.first_unnormed && b->index == 0) ? block_norm(b, m, n->norm_1, x) : x;
     const mega_tensor a = attention_branch(b, m, read);
     if (m->net.parallel) {
-        const mega_tensor again = m->net.shared_norm || !before ? read : decoder_norm(b, m, n->norm_2, x);
+        const mega_tensor again = m->net.shared_norm || !before ? read : block_norm(b, m, n->norm_2, x);
         const mega_tensor h = mlp_branch(b, m, again);
         x = mega_dropout_add(b, "attn.drop", a, x, m->hidden_dropout);
         flow->x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
         return;
     }
     x = mega_dropout_add(b, "attn.drop", a, x, m->net.kept_attention ? 0.0 : m->hidden_dropout);
-    if (place == MEGA_NORM_AFTER_SUM) x = decoder_norm(b, m, n->norm_1, x);
-    const mega_tensor h = mlp_branch(b, m, before ? decoder_norm(b, m, n->norm_2, x) : x);
+    if (place == MEGA_NORM_AFTER_SUM) x = block_norm(b, m, n->norm_1, x);
+    const mega_tensor h = mlp_branch(b, m, before ? block_norm(b, m, n->norm_2, x) : x);
     x = mega_dropout_add(b, "mlp.drop", h, x, m->hidden_dropout);
-    flow->x = place == MEGA_NORM_AFTER_SUM ? decoder_norm(b, m, n->norm_2, x) : x;
+    flow->x = place == MEGA_NORM_AFTER_SUM ? block_norm(b, m, n->norm_2, x) : x;
 }
 
-mega_tensor decoder_last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x)
+mega_tensor block_last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    if (!m->net.no_final_norm) x = decoder_norm(b, m, decoder_names(m)->final_norm, x);
-    return decoder_scaled(b, x, m->net.logit_scale);
+    if (!m->net.no_final_norm) x = block_norm(b, m, block_names(m)->final_norm, x);
+    return block_scaled(b, x, m->net.logit_scale);
 }
 
-mega_vocab_loss_options decoder_head_options(const mega_transformer *m)
+mega_vocab_loss_options block_head_options(const mega_transformer *m)
 {
     return (mega_vocab_loss_options){.vocab_size = m->vocab,
                                      .table = table_of(m),
                                      .has_bias = m->net.head_bias,
                                      .softcap = m->net.logit_softcap,
-                                     .bias_name = decoder_names(m)->head_bias};
+                                     .bias_name = block_names(m)->head_bias};
 }
 
 /* A tied head has the name of the table of tokens. */
-const char *decoder_head_name(const mega_transformer *m)
+const char *block_head_name(const mega_transformer *m)
 {
-    return m->net.untied ? decoder_names(m)->head : decoder_names(m)->tied;
+    return m->net.untied ? block_names(m)->head : block_names(m)->tied;
 }
 
 /* The last norm and the loss. In generation, the logits of the last row of each sequence. */
-void decoder_head(const mega_builder *b, const void *self, mega_flow *flow)
+void transformer_head(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_transformer *m = self;
-    const char *name = decoder_head_name(m);
-    const mega_vocab_loss_options options = decoder_head_options(m);
-    decoder_request_rows(b, m);
+    const char *name = block_head_name(m);
+    const mega_vocab_loss_options options = block_head_options(m);
+    block_request_rows(b, m);
     if (b->mode == MEGA_GENERATE) {
         mega_tensor x = mega_op_take_rows(b->graph, flow->x, mega_input(b, "last_rows", MEGA_I32, 1, 0));
-        x = decoder_last_norm(b, m, x);
+        x = block_last_norm(b, m, x);
         mega_graph_output(b->graph, mega_vocab_logits_with(b, name, x, &options), "logits");
         return;
     }
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
     const mega_tensor loss_mask = mega_input(b, "loss_mask", MEGA_F32, b->positions, 0);
-    const mega_tensor x = decoder_last_norm(b, m, flow->x);
+    const mega_tensor x = block_last_norm(b, m, flow->x);
     const mega_head_result loss = mega_vocab_loss(b, name, x, labels, loss_mask, &options);
     mega_graph_output(b->graph, loss.token_loss, "token_loss");
     mega_loss_add(b, "lm loss", loss.loss, 1.0);
