@@ -11,12 +11,6 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-/* A learning rate of its own as a factor on the common one; 0: it has none. */
-static double lr_factor(const mega_engine_settings *s, double lr)
-{
-    return isnan(lr) || !(s->optim.lr > 0) ? 0 : lr / s->optim.lr;
-}
-
 /* Full recomputation by groups (uniform) or of the first layers of each stage (block). Selective recomputation is a
  * choice of the layers of a model. */
 static mega_recompute_options recompute_of(const mega_engine_settings *s)
@@ -71,39 +65,7 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
         .dropout_seed = (uint32_t)s->seed,
         .group = s->optim.parameter_group.item,
         .num_groups = s->optim.parameter_group.count,
-        .optimizer = {.kind = s->optim.optimizer,
-                      .beta1 = s->optim.adam_beta1,
-                      .beta2 = s->optim.adam_beta2,
-                      .eps = s->optim.adam_eps,
-                      .l2 = !s->optim.decoupled_weight_decay,
-                      .amsgrad = s->optim.adam_amsgrad,
-                      .no_bias_correction = !s->optim.adam_bias_correction,
-                      .maximize = s->optim.maximize,
-                      .momentum = s->optim.sgd_momentum,
-                      .dampening = s->optim.sgd_dampening,
-                      .nesterov = s->optim.sgd_nesterov,
-                      .lr_decay = s->optim.adagrad_lr_decay,
-                      .initial_accumulator = s->optim.adagrad_initial_accumulator_value,
-                      .beta3 = s->optim.ademamix_beta3,
-                      .alpha = s->optim.ademamix_alpha,
-                      .alpha_steps = s->optim.ademamix_steps,
-                      .freeze_step = s->optim.one_bit_adam_freeze_step,
-                      .warmup_steps = s->optim.schedule_free_warmup_steps,
-                      .r = s->optim.schedule_free_r,
-                      .weight_lr_power = s->optim.schedule_free_weight_lr_power,
-                      .max_coeff = s->optim.lamb_max_coeff,
-                      .min_coeff = s->optim.lamb_min_coeff,
-                      .eps_inside_sqrt = s->optim.lamb_eps_inside_sqrt,
-                      .muon_momentum = s->optim.muon_momentum,
-                      .muon_nesterov = s->optim.muon_nesterov,
-                      .muon_split = s->optim.muon_split_qkv,
-                      .muon_steps = s->optim.muon_num_ns_steps,
-                      .muon_coefficients = s->optim.muon_coefficient_type,
-                      .muon_scale = s->optim.muon_scale_mode,
-                      .muon_extra_scale = s->optim.muon_extra_scale_factor,
-                      .muon_lr = lr_factor(s, s->optim.muon_lr),
-                      .adam_lr = lr_factor(s, s->optim.adam_lr),
-                      .plain = s->backend.backend == MEGA_BACKEND_PLAIN}};
+        .optimizer = mega_optimizer_from_options(&s->optim)};
     MEGA_TRY(mega_batch_ramp_from_options(&s->optim, s->data_parallel_size, &o.batch));
     mega_curriculum_from_options(&s->optim, &o.curriculum);
     /* Plans and evaluations need no schedule; their options may leave open the length of the training, and --lr. */

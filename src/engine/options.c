@@ -42,19 +42,6 @@ typedef struct option_row {
     X(T, group, most, NOT_NEGATIVE, NULL) X(T, group, steps, NOT_NEGATIVE, NULL) X(T, group, unit, NOT_NEGATIVE, NULL) \
     X(T, group, degree, NOT_NEGATIVE, NULL) X(T, group, difficulty, OWN, NULL) X(T, group, max_step, OWN, NULL) \
     X(T, group, stairs, NOT_NEGATIVE, NULL)
-#define OPTIMIZER_ROWS(X, T, group) \
-    X(T, group, kind, ANY, options_optimizer_text) X(T, group, row, OWN, NULL) X(T, group, beta1, ANY, NULL) X(T, group, beta2, ANY, NULL) \
-    X(T, group, eps, ANY, NULL) X(T, group, l2, ANY, NULL) X(T, group, amsgrad, ANY, NULL) \
-    X(T, group, no_bias_correction, ANY, NULL) X(T, group, maximize, ANY, NULL) X(T, group, momentum, ANY, NULL) \
-    X(T, group, dampening, ANY, NULL) X(T, group, nesterov, ANY, NULL) X(T, group, lr_decay, ANY, NULL) X(T, group, initial_accumulator, ANY, NULL) \
-    X(T, group, beta3, ANY, NULL) X(T, group, alpha, ANY, NULL) X(T, group, alpha_steps, ANY, NULL) \
-    X(T, group, freeze_step, ANY, NULL) X(T, group, warmup_steps, ANY, NULL) X(T, group, r, ANY, NULL) X(T, group, weight_lr_power, ANY, NULL) \
-    X(T, group, max_coeff, ANY, NULL) X(T, group, min_coeff, ANY, NULL) \
-    X(T, group, eps_inside_sqrt, ANY, NULL) X(T, group, muon_momentum, ANY, NULL) X(T, group, muon_nesterov, ANY, NULL) \
-    X(T, group, muon_split, ANY, NULL) X(T, group, muon_steps, ANY, NULL) X(T, group, muon_coefficients, ANY, NULL) \
-    X(T, group, muon_scale, ANY, NULL) X(T, group, muon_extra_scale, ANY, NULL) X(T, group, muon_lr, ANY, NULL) \
-    X(T, group, adam_lr, ANY, NULL) \
-    X(T, group, plain, OWN, NULL) X(T, group, team, OWN, NULL) /* the engine sets these */
 #define SCALE_ROWS(X, T, group) \
     X(T, group, rules, ANY, scale_rules_text) X(T, group, fixed, NOT_NEGATIVE, NULL) X(T, group, initial, NOT_NEGATIVE, NULL) \
     X(T, group, least, NOT_NEGATIVE, NULL) X(T, group, window, NOT_NEGATIVE, NULL) X(T, group, hysteresis, NOT_NEGATIVE, NULL) \
@@ -84,7 +71,7 @@ typedef struct option_row {
     X(T, group, replaces, ANY, NULL) X(T, group, interval, NOT_NEGATIVE, NULL) X(T, group, regions, NOT_NEGATIVE, NULL) \
     X(T, group, distribute, ANY, NULL) X(T, group, budget, NOT_NEGATIVE, NULL)
 #define SUMS_ROWS(X, T, group) X(T, group, dtype, ANY, options_dtype_text) X(T, group, predivide, NOT_NEGATIVE, NULL)
-#define ENGINE_ROWS(X, N, T) \
+#define ENGINE_ROWS(X, N, OPTIMIZER, T) \
     X(T, , compute, ANY, options_dtype_text) X(T, , plain, ANY, NULL) X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
     X(T, , micro_batch, POSITIVE, NULL) X(T, , seq, POSITIVE, NULL) \
@@ -93,7 +80,7 @@ typedef struct option_row {
     X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , micro_batches, NOT_NEGATIVE, NULL) X(T, , drop_last, ANY, NULL) X(T, , no_pack_weights, ANY, NULL) \
     X(T, , per_token_loss, ANY, NULL) X(T, , clip_grad, NOT_NEGATIVE, NULL) \
     N(mega_loss_scale_options, loss_scale, SCALE_ROWS) X(T, , dropout_seed, ANY, NULL) \
-    N(mega_optimizer_options, optimizer, OPTIMIZER_ROWS) X(T, , group, OWN, NULL) X(T, , num_groups, OWN, NULL) \
+    OPTIMIZER X(T, , group, OWN, NULL) X(T, , num_groups, OWN, NULL) \
     N(mega_lr_schedule, schedule, SCHEDULE_ROWS) N(mega_step_schedule, step_schedule, STEP_ROWS) \
     X(T, , bucket_elements, NOT_NEGATIVE, NULL) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
     X(T, , zero_stage, STAGE_OF_ZERO, NULL) X(T, , zero_persistence, NOT_NEGATIVE, NULL) \
@@ -106,7 +93,10 @@ typedef struct option_row {
  * that has no row above does not compile. The message names the last member of the struct, whichever has no row. */
 #define ZERO(T, group, member, range, text) 0,
 #define ZEROS(T, member, ROWS)              {ROWS(ZERO, T, member)},
-static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, mega_engine_options)}) > 0,
+#define ARGUMENT_ZERO(...)                  0,
+/* After kind and row; before plain and team, which the engine sets, as each rank does its row. */
+#define OPTIMIZER_ZEROS {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_ZERO) 0, 0},
+static_assert(sizeof((mega_engine_options){ENGINE_ROWS(ZERO, ZEROS, OPTIMIZER_ZEROS, mega_engine_options)}) > 0,
               "a row for each member");
 
 static const char *options_dtype_text(int64_t value)
@@ -169,8 +159,13 @@ static const char *warmup_text(int64_t value)
     {#group ".", #member, offsetof(mega_engine_options, group) + offsetof(T, member), KIND_OF(((T *)NULL)->member), \
      range,      text},
 #define INNER_ROWS(T, member, ROWS) ROWS(INNER_ROW, T, member)
+#define ARGUMENT_ROW(kind, type, taken, name, setting, member, ...) \
+    INNER_ROW(mega_optimizer_options, optimizer, member, ANY, NULL)
+#define OPTIMIZER_ROWS                                                              \
+    INNER_ROW(mega_optimizer_options, optimizer, kind, ANY, options_optimizer_text) \
+    MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_ROW)
 
-static const option_row rows[] = {ENGINE_ROWS(OUTER_ROW, INNER_ROWS, mega_engine_options)};
+static const option_row rows[] = {ENGINE_ROWS(OUTER_ROW, INNER_ROWS, OPTIMIZER_ROWS, mega_engine_options)};
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
 static int64_t integer_of(const option_row *r, const mega_engine_options *o)

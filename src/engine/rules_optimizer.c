@@ -3,45 +3,11 @@
 #include "megalith/parameter_group.h"
 #include <string.h>
 
-#define OF(kind) (1U << MEGA_OPTIMIZER_##kind)
-
+#define READ_BY(kind, type, taken, name, setting, member, range, read_by, ...) {#setting, read_by},
 static const struct {
     const char *dest;
     unsigned read_by; /* bit 1 << mega_optimizer_kind */
-} read_by[] = {
-    {"adam_beta1",
-     OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
-    {"adam_beta2",
-     OF(ADAM) | OF(LION) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
-    {"adam_eps",
-     OF(ADAM) | OF(ADAGRAD) | OF(ADEMAMIX) | OF(SCHEDULE_FREE_ADAMW) | OF(ONE_BIT_ADAM) | OF(LAMB) | OF(MUON)},
-    {"adam_amsgrad", OF(ADAM)},
-    {"adam_bias_correction", OF(ADAM) | OF(LAMB) | OF(MUON)},
-    {"sgd_momentum", OF(SGD)},
-    {"sgd_dampening", OF(SGD)},
-    {"sgd_nesterov", OF(SGD)},
-    {"adagrad_lr_decay", OF(ADAGRAD)},
-    {"adagrad_initial_accumulator_value", OF(ADAGRAD)},
-    {"ademamix_beta3", OF(ADEMAMIX)},
-    {"ademamix_alpha", OF(ADEMAMIX)},
-    {"ademamix_steps", OF(ADEMAMIX)},
-    {"one_bit_adam_freeze_step", OF(ONE_BIT_ADAM)},
-    {"schedule_free_warmup_steps", OF(SCHEDULE_FREE_ADAMW)},
-    {"schedule_free_r", OF(SCHEDULE_FREE_ADAMW)},
-    {"schedule_free_weight_lr_power", OF(SCHEDULE_FREE_ADAMW)},
-    {"lamb_max_coeff", OF(LAMB)},
-    {"lamb_min_coeff", OF(LAMB)},
-    {"lamb_eps_inside_sqrt", OF(LAMB)},
-    {"muon_momentum", OF(MUON)},
-    {"muon_nesterov", OF(MUON)},
-    {"muon_split_qkv", OF(MUON)},
-    {"muon_num_ns_steps", OF(MUON)},
-    {"muon_coefficient_type", OF(MUON)},
-    {"muon_scale_mode", OF(MUON)},
-    {"muon_extra_scale_factor", OF(MUON)},
-    {"muon_lr", OF(MUON)},
-    {"adam_lr", OF(MUON)},
-};
+} read_by[] = {MEGA_OPTIMIZER_ARGUMENTS(READ_BY)};
 
 /* The key "momentum" of a JSON is SGD's, and Muon's where the JSON chooses Muon (settings.c). */
 static bool is_read(const mega_engine_settings *s, size_t i)

@@ -69,5 +69,5 @@ const char *mega_optimizer_number_name(const mega_optimizer *o, int number)
 
 double *mega_optimizer_number(mega_optimizer *o, int number)
 {
-    return &o->option[OPTIMIZER_OPTIONS + number];
+    return &o->option[OPTIMIZER_ARGUMENTS + number];
 }

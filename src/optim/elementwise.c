@@ -37,12 +37,12 @@ typedef struct ademamix_factors {
 
 static ademamix_factors ademamix_factors_of(const mega_optimizer_call *c)
 {
-    const double *o = c->option, k = (double)c->update, steps = o[ADEMAMIX_STEPS];
-    ademamix_factors f = {.beta1 = o[ADEMAMIX_BETA1],
-                          .beta2 = o[ADEMAMIX_BETA2],
-                          .beta3 = o[ADEMAMIX_BETA3],
-                          .alpha = o[ADEMAMIX_ALPHA],
-                          .eps = o[ADEMAMIX_EPS]};
+    const double *o = c->option, k = (double)c->update, steps = o[ARGUMENT_alpha_steps];
+    ademamix_factors f = {.beta1 = o[ARGUMENT_beta1],
+                          .beta2 = o[ARGUMENT_beta2],
+                          .beta3 = o[ARGUMENT_beta3],
+                          .alpha = o[ARGUMENT_alpha],
+                          .eps = o[ARGUMENT_eps]};
     f.corrected1 = 1 - pow(f.beta1, k);
     f.corrected2 = 1 - pow(f.beta2, k);
     if (!(k < steps)) return f;
@@ -56,7 +56,7 @@ static ademamix_factors ademamix_factors_of(const mega_optimizer_call *c)
 
 static double schedule_free_lr(const mega_optimizer_call *c)
 {
-    const double k = (double)c->update, warmup = c->option[SCHEDULE_FREE_WARMUP];
+    const double k = (double)c->update, warmup = ARGUMENT(c, warmup_steps);
     return k < warmup ? c->lr * (k / warmup) : c->lr;
 }
 
@@ -64,8 +64,8 @@ void elementwise_schedule_free_advance(const mega_optimizer_call *c, double *num
 {
     const double lr = schedule_free_lr(c);
     if (lr > number[SCHEDULE_FREE_LR_MAX]) number[SCHEDULE_FREE_LR_MAX] = lr;
-    const double weight = pow((double)c->update, c->option[SCHEDULE_FREE_R]) *
-                          pow(number[SCHEDULE_FREE_LR_MAX], c->option[SCHEDULE_FREE_POWER]);
+    const double weight =
+        pow((double)c->update, ARGUMENT(c, r)) * pow(number[SCHEDULE_FREE_LR_MAX], ARGUMENT(c, weight_lr_power));
     number[SCHEDULE_FREE_WEIGHT_SUM] += weight;
     number[SCHEDULE_FREE_SHARE] = weight > 0 ? weight / number[SCHEDULE_FREE_WEIGHT_SUM] : 0;
 }

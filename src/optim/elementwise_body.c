@@ -20,11 +20,11 @@ static void NAME(amsgrad)(const mega_optimizer_call *c, int64_t begin, int64_t e
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 3);
     const double *o = c->option, k = (double)c->update;
-    const bool corrects = o[ADAM_UNCORRECTED] == 0, l2 = o[ADAM_L2] != 0;
-    const REAL b1 = (REAL)o[ADAM_BETA1], n1 = (REAL)(1 - o[ADAM_BETA1]), eps = (REAL)o[ADAM_EPS];
-    const REAL b2 = (REAL)o[ADAM_BETA2], n2 = (REAL)(1 - o[ADAM_BETA2]), factor = (REAL)c->grad_factor;
-    const REAL rate = (REAL)(corrects ? c->lr / (1 - pow(o[ADAM_BETA1], k)) : c->lr);
-    const REAL root = (REAL)(corrects ? 1 / sqrt(1 - pow(o[ADAM_BETA2], k)) : 1);
+    const bool corrects = o[ARGUMENT_no_bias_correction] == 0, l2 = o[ARGUMENT_l2] != 0;
+    const REAL b1 = (REAL)o[ARGUMENT_beta1], n1 = (REAL)(1 - o[ARGUMENT_beta1]), eps = (REAL)o[ARGUMENT_eps];
+    const REAL b2 = (REAL)o[ARGUMENT_beta2], n2 = (REAL)(1 - o[ARGUMENT_beta2]), factor = (REAL)c->grad_factor;
+    const REAL rate = (REAL)(corrects ? c->lr / (1 - pow(o[ARGUMENT_beta1], k)) : c->lr);
+    const REAL root = (REAL)(corrects ? 1 / sqrt(1 - pow(o[ARGUMENT_beta2], k)) : 1);
     const REAL inside = l2 ? (REAL)c->weight_decay : 0, outside = l2 ? 0 : (REAL)(c->lr * c->weight_decay);
     for (int64_t i = begin; i < end; i++) {
         const REAL g = x.g[i] * factor + inside * x.p[i];
@@ -38,7 +38,7 @@ static void NAME(amsgrad)(const mega_optimizer_call *c, int64_t begin, int64_t e
 static void NAME(one_bit_momentum)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 1);
-    const REAL b1 = (REAL)c->option[ONE_BIT_BETA1], n1 = (REAL)(1 - c->option[ONE_BIT_BETA1]);
+    const REAL b1 = (REAL)ARGUMENT(c, beta1), n1 = (REAL)(1 - ARGUMENT(c, beta1));
     const REAL factor = (REAL)c->grad_factor;
     for (int64_t i = begin; i < end; i++) x.a[i] = b1 * x.a[i] + n1 * (x.g[i] * factor);
 }
@@ -47,7 +47,7 @@ static void NAME(one_bit_momentum)(const mega_optimizer_call *c, int64_t begin, 
 static void NAME(one_bit)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 2);
-    const REAL lr = (REAL)c->lr, decay = (REAL)c->weight_decay, eps = (REAL)c->option[ONE_BIT_EPS];
+    const REAL lr = (REAL)c->lr, decay = (REAL)c->weight_decay, eps = (REAL)ARGUMENT(c, eps);
     for (int64_t i = begin; i < end; i++) {
         x.a[i] = x.b[i] > 0 ? x.a[i] : 0;
         x.p[i] -= lr * ((x.b[i] > 0 ? x.a[i] / (SQRT(x.b[i]) + eps) : 0) + decay * x.p[i]);
@@ -59,11 +59,10 @@ static void NAME(sgd)(const mega_optimizer_call *c, int64_t begin, int64_t end)
     const NAME(arrays) x = NAME(arrays_of)(c, 1);
     const bool first = c->update == 1;
     const REAL factor = (REAL)c->grad_factor, decay = (REAL)c->weight_decay, lr = (REAL)c->lr;
-    const REAL kept = first ? 0 : (REAL)c->option[SGD_MOMENTUM];
-    const bool damps =
-        !first && c->option[SGD_MOMENTUM] != 0; /* torch: not in the first update, nor without momentum */
-    const REAL added = damps ? (REAL)(1 - c->option[SGD_DAMPENING]) : 1;
-    const REAL ahead = (REAL)c->option[SGD_MOMENTUM], own = c->option[SGD_NESTEROV] != 0 ? 1 : 0;
+    const REAL kept = first ? 0 : (REAL)ARGUMENT(c, momentum);
+    const bool damps = !first && ARGUMENT(c, momentum) != 0; /* torch: not in the first update, nor without momentum */
+    const REAL added = damps ? (REAL)(1 - ARGUMENT(c, dampening)) : 1;
+    const REAL ahead = (REAL)ARGUMENT(c, momentum), own = ARGUMENT(c, nesterov) != 0 ? 1 : 0;
     for (int64_t i = begin; i < end; i++) {
         const REAL g = x.g[i] * factor + decay * x.p[i];
         x.a[i] = kept * x.a[i] + added * g;
@@ -74,10 +73,10 @@ static void NAME(sgd)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 static void NAME(adagrad)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 1);
-    const double slowed = 1 + (double)(c->update - 1) * c->option[ADAGRAD_LR_DECAY];
+    const double slowed = 1 + (double)(c->update - 1) * ARGUMENT(c, lr_decay);
     const REAL factor = (REAL)c->grad_factor, decay = (REAL)c->weight_decay, lr = (REAL)(c->lr / slowed);
-    const REAL eps = (REAL)c->option[ADAGRAD_EPS];
-    const REAL initial = c->update == 1 ? (REAL)c->option[ADAGRAD_INITIAL] : 0;
+    const REAL eps = (REAL)ARGUMENT(c, eps);
+    const REAL initial = c->update == 1 ? (REAL)ARGUMENT(c, initial_accumulator) : 0;
     for (int64_t i = begin; i < end; i++) {
         const REAL g = x.g[i] * factor + decay * x.p[i];
         x.a[i] += initial + g * g;
@@ -88,7 +87,7 @@ static void NAME(adagrad)(const mega_optimizer_call *c, int64_t begin, int64_t e
 static void NAME(lion)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 1);
-    const double beta1 = c->option[LION_BETA1], beta2 = c->option[LION_BETA2];
+    const double beta1 = ARGUMENT(c, beta1), beta2 = ARGUMENT(c, beta2);
     const REAL factor = (REAL)c->grad_factor, lr = (REAL)c->lr, left = (REAL)(1 - c->lr * c->weight_decay);
     const REAL b1 = (REAL)beta1, n1 = (REAL)(1 - beta1), b2 = (REAL)beta2, n2 = (REAL)(1 - beta2);
     for (int64_t i = begin; i < end; i++) {
@@ -121,13 +120,13 @@ static void NAME(ademamix)(const mega_optimizer_call *c, int64_t begin, int64_t 
 static void NAME(schedule_free)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {
     const NAME(arrays) x = NAME(arrays_of)(c, 3);
-    const double *o = c->option, share = o[OPTIMIZER_OPTIONS + SCHEDULE_FREE_SHARE];
+    const double *o = c->option, share = o[OPTIMIZER_ARGUMENTS + SCHEDULE_FREE_SHARE];
     const bool first = c->update == 1;
     const REAL factor = (REAL)c->grad_factor, lr = (REAL)schedule_free_lr(c), decay = (REAL)c->weight_decay;
-    const REAL b1 = (REAL)o[SCHEDULE_FREE_BETA1], n1 = (REAL)(1 - o[SCHEDULE_FREE_BETA1]);
-    const REAL b2 = (REAL)o[SCHEDULE_FREE_BETA2], n2 = (REAL)(1 - o[SCHEDULE_FREE_BETA2]);
-    const REAL square = (REAL)(1 / (1 - pow(o[SCHEDULE_FREE_BETA2], (double)c->update)));
-    const REAL eps = (REAL)o[SCHEDULE_FREE_EPS], added = (REAL)share, kept = (REAL)(1 - share);
+    const REAL b1 = (REAL)o[ARGUMENT_beta1], n1 = (REAL)(1 - o[ARGUMENT_beta1]);
+    const REAL b2 = (REAL)o[ARGUMENT_beta2], n2 = (REAL)(1 - o[ARGUMENT_beta2]);
+    const REAL square = (REAL)(1 / (1 - pow(o[ARGUMENT_beta2], (double)c->update)));
+    const REAL eps = (REAL)o[ARGUMENT_eps], added = (REAL)share, kept = (REAL)(1 - share);
     for (int64_t i = begin; i < end; i++) {
         const REAL g = x.g[i] * factor, v = (first ? 0 : b2 * x.c[i]) + n2 * (g * g);
         const REAL way = g / (SQRT(v * square) + eps) + decay * x.p[i];

@@ -42,11 +42,11 @@ typedef struct lamb_pass {
 
 static lamb_numbers numbers_of(const mega_optimizer_call *c)
 {
-    const bool inside = c->option[LAMB_EPS_INSIDE] != 0;
-    return (lamb_numbers){.beta1 = c->option[LAMB_BETA1],
-                          .beta2 = c->option[LAMB_BETA2],
-                          .eps_inside = inside ? c->option[LAMB_EPS] : 0,
-                          .eps_outside = inside ? 0 : c->option[LAMB_EPS],
+    const bool inside = ARGUMENT(c, eps_inside_sqrt) != 0;
+    return (lamb_numbers){.beta1 = ARGUMENT(c, beta1),
+                          .beta2 = ARGUMENT(c, beta2),
+                          .eps_inside = inside ? ARGUMENT(c, eps) : 0,
+                          .eps_outside = inside ? 0 : ARGUMENT(c, eps),
                           .decay = c->weight_decay,
                           .grad_factor = c->grad_factor};
 }
@@ -95,14 +95,14 @@ static double trust_ratio(const double *option, const double squares[2])
 {
     const double param = sqrt(squares[0]), step = sqrt(squares[1]);
     if (param == 0 || step == 0) return 1;
-    return fmax(option[LAMB_LEAST], fmin(option[LAMB_MOST], param / step));
+    return fmax(option[ARGUMENT_min_coeff], fmin(option[ARGUMENT_max_coeff], param / step));
 }
 
 static double rate_of(const mega_optimizer_call *c)
 {
     const double k = (double)c->update;
-    if (c->option[LAMB_NO_BIAS_CORRECTION] != 0) return c->lr;
-    return c->lr * sqrt(1 - pow(c->option[LAMB_BETA2], k)) / (1 - pow(c->option[LAMB_BETA1], k));
+    if (ARGUMENT(c, no_bias_correction) != 0) return c->lr;
+    return c->lr * sqrt(1 - pow(ARGUMENT(c, beta2), k)) / (1 - pow(ARGUMENT(c, beta1), k));
 }
 
 static void update_f32(const mega_optimizer_call *c, int64_t begin, int64_t end)

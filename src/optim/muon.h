@@ -8,8 +8,6 @@
 #include "whole_tensors.h"
 
 /* The first are Adam's, so that its function reads them. */
-enum { MUON_MOMENTUM = ADAM_OPTIONS, MUON_NESTEROV, MUON_STEPS, MUON_COEFFICIENTS, MUON_SCALE, MUON_EXTRA_SCALE };
-enum { LAMB_BETA1, LAMB_BETA2, LAMB_EPS, LAMB_MOST, LAMB_LEAST, LAMB_NO_BIAS_CORRECTION, LAMB_EPS_INSIDE };
 enum { MUON_MOST_STEPS = 99 };
 
 /* The factor on the orthogonalized matrix [rows, cols]. */

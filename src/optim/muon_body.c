@@ -5,9 +5,9 @@ static void NAME(muon_momentum)(void *user, int thread, int64_t begin, int64_t e
 {
     const muon_pass *w = user;
     const mega_optimizer_call *c = w->call;
-    const double mu = c->option[MUON_MOMENTUM];
-    const bool nesterov = c->option[MUON_NESTEROV] != 0;
-    const REAL factor = (REAL)c->grad_factor, decay = (REAL)(c->option[ADAM_L2] != 0 ? c->weight_decay : 0);
+    const double mu = ARGUMENT(c, muon_momentum);
+    const bool nesterov = ARGUMENT(c, muon_nesterov) != 0;
+    const REAL factor = (REAL)c->grad_factor, decay = (REAL)(ARGUMENT(c, l2) != 0 ? c->weight_decay : 0);
     const REAL kept = (REAL)mu, added = (REAL)(1 - mu);
     const REAL of_momentum = nesterov ? kept : 1, of_gradient = nesterov ? added : 0;
     const REAL *restrict p = c->param;

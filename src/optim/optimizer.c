@@ -63,7 +63,7 @@ static mega_status choose_row(mega_optimizer *o)
                          "mega_optimizer_create: optimizer.kind %d; expected a value of mega_optimizer_kind, 0 to %d",
                          (int)o->options.kind, MEGA_OPTIMIZER_KINDS - 1);
     o->row = &o->builtin->row;
-    return optimizer_builtin_options(o->builtin, &o->options, o->option);
+    return optimizer_builtin_arguments(o->builtin, &o->options, o->option);
 }
 
 static mega_status check_held(const mega_optimizer *o)
@@ -269,7 +269,7 @@ void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
     o->updates = updates;
     if (updates != 0) return;
     o->shows_average = false;
-    memset(o->option + OPTIMIZER_OPTIONS, 0, OPTIMIZER_NUMBERS * sizeof *o->option);
+    memset(o->option + OPTIMIZER_ARGUMENTS, 0, OPTIMIZER_NUMBERS * sizeof *o->option);
 }
 
 void mega_optimizer_zero_gradients(mega_optimizer *o)
@@ -293,13 +293,13 @@ mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double bet
 {
     o->options.beta1 = beta1;
     o->options.beta2 = beta2;
-    return o->builtin != NULL ? optimizer_builtin_options(o->builtin, &o->options, o->option) : MEGA_OK;
+    return o->builtin != NULL ? optimizer_builtin_arguments(o->builtin, &o->options, o->option) : MEGA_OK;
 }
 
 void optimizer_advance(mega_optimizer *o, double lr)
 {
     const mega_optimizer_call call = {.option = o->option, .lr = lr, .update = o->updates};
-    if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_OPTIONS);
+    if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_ARGUMENTS);
 }
 
 bool optimizer_compresses(const mega_optimizer *o)
@@ -309,7 +309,7 @@ bool optimizer_compresses(const mega_optimizer *o)
 
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update)
 {
-    return optimizer_compresses(o) && (double)update > o->option[o->builtin->freeze_step];
+    return optimizer_compresses(o) && (double)update > o->option[ARGUMENT_freeze_step];
 }
 
 int mega_optimizer_num_errors(const mega_optimizer *o)

@@ -27,11 +27,11 @@ struct mega_optimizer {
     bool is_allocated;
     bool is_lent; /* the moments are in a region of the caller's */
     const mega_optimizer_row *row;
-    const optimizer_builtin *builtin;                     /* whose row this is; NULL: it is the caller's */
-    double option[OPTIMIZER_OPTIONS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
-    bool shows_average;                                   /* average.c */
-    optimizer_work *work;                                 /* [num_update] */
-    whole_tensor *tensor;                                 /* of an optimizer that needs whole tensors */
+    const optimizer_builtin *builtin;                       /* whose row this is; NULL: it is the caller's */
+    double option[OPTIMIZER_ARGUMENTS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
+    bool shows_average;                                     /* average.c */
+    optimizer_work *work;                                   /* [num_update] */
+    whole_tensor *tensor;                                   /* of an optimizer that needs whole tensors */
     int num_tensors, rounds;
     double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
     double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */

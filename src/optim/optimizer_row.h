@@ -4,8 +4,12 @@
 
 #include "megalith/optim.h"
 
-/* Of a built-in row. mega_optimizer_call.option has its options first, and its numbers from OPTIMIZER_OPTIONS on. */
-enum { OPTIMIZER_OPTIONS = 12, OPTIMIZER_NUMBERS = 4 };
+/* Of a built-in row, mega_optimizer_call.option has all arguments of the list first, and its numbers from
+ * OPTIMIZER_ARGUMENTS on. */
+#define ARGUMENT_NUMBER(kind, type, taken, name, setting, member, ...) ARGUMENT_##member,
+enum { MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_NUMBER) OPTIMIZER_ARGUMENTS, OPTIMIZER_NUMBERS = 4 };
+/* The argument of a call by its member of mega_optimizer_options. */
+#define ARGUMENT(call, member) ((call)->option[ARGUMENT_##member])
 
 /* One update of consecutive elements: of a run. */
 typedef struct optimizer_work {
@@ -23,8 +27,7 @@ typedef enum optimizer_reach {
     REACH_MATRIX   /* the whole matrix (muon.c); for other tensors nothing */
 } optimizer_reach;
 
-/* A built-in optimizer. Its row says what a caller's row says. Its options have the names of members of
- * mega_optimizer_options, from where their values come. */
+/* A built-in optimizer. Its row says what a caller's row says, without a list of options. */
 typedef struct optimizer_builtin {
     mega_optimizer_row row;
     /* Updates all elements with a kernel; NULL: row.update does, as for a caller's row. */
@@ -34,10 +37,9 @@ typedef struct optimizer_builtin {
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
     /* The states from errors on belong to one rank of dp each: those of a compressed exchange (update_compressed.c),
-     * which begins after the updates of option freeze_step. momentum computes state 0 before it. NULL: no exchange. */
+     * which begins after freeze_step updates. momentum computes state 0 before it. NULL: no exchange. */
     void (*momentum)(mega_team *team, const optimizer_work *w);
     int errors;
-    int freeze_step;       /* number of that option */
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_reach reach; /* other than REACH_ELEMENT: the runs of elements end where tensors end */
     /* With such a reach: what each run computes before the exchange of norms or matrices, and how a run of a whole
@@ -50,9 +52,9 @@ typedef struct optimizer_builtin {
 const optimizer_builtin *optimizer_builtin_of(mega_optimizer_kind kind);
 /* Returns the row that these options choose: their kind, in one of its variants. */
 const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o);
-/* Reads the values of a built-in row's options, and checks them. */
-mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
-                                      double out[OPTIMIZER_OPTIONS]);
+/* Reads the arguments of a built-in row, and checks those that it reads. */
+mega_status optimizer_builtin_arguments(const optimizer_builtin *b, const mega_optimizer_options *from,
+                                        double out[OPTIMIZER_ARGUMENTS]);
 
 mega_status mega_optimizer_row_check(const mega_optimizer_row *row);
 int mega_optimizer_row_states(const mega_optimizer_row *row);

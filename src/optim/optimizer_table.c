@@ -1,8 +1,7 @@
 /* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
  * of --optimizer (options.c, in the same order), and a row here; docs/recipes.md, "An optimizer", lists the other
- * places. An update of each element by itself is a loop in elementwise_body.c. An option of the row (at most
- * OPTIMIZER_OPTIONS) is a member of mega_optimizer_options with a line in `settings`; an enum of elementwise.h numbers
- * those of a row. An update that needs whole tensors says so in `reach`: lamb.c and muon.c have its parts. */
+ * places. An update of each element by itself is a loop in elementwise_body.c. An option is a row of
+ * optimizer_arguments.h. An update that needs whole tensors says so in `reach`: lamb.c and muon.c have its parts. */
 #include "elementwise.h"
 #include "megalith/kernels.h"
 #include "muon.h"
@@ -17,7 +16,7 @@
 /* An update without bias correction is one after infinitely many. */
 static int64_t adam_update(const mega_optimizer_call *c)
 {
-    return c->option[ADAM_UNCORRECTED] != 0 ? INT64_MAX : c->update;
+    return ARGUMENT(c, no_bias_correction) != 0 ? INT64_MAX : c->update;
 }
 
 static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update, bool l2)
@@ -32,9 +31,9 @@ static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update
                                   .count = c->count,
                                   .k = update,
                                   .lr = c->lr,
-                                  .beta1 = c->option[ADAM_BETA1],
-                                  .beta2 = c->option[ADAM_BETA2],
-                                  .eps = c->option[ADAM_EPS],
+                                  .beta1 = ARGUMENT(c, beta1),
+                                  .beta2 = ARGUMENT(c, beta2),
+                                  .eps = ARGUMENT(c, eps),
                                   .weight_decay = c->weight_decay,
                                   .grad_factor = c->grad_factor,
                                   .l2 = l2};
@@ -43,12 +42,12 @@ static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update
 
 static void run_adam(mega_team *team, const optimizer_work *w)
 {
-    adam_kernel(team, w, adam_update(&w->call), w->call.option[ADAM_L2] != 0);
+    adam_kernel(team, w, adam_update(&w->call), ARGUMENT(&w->call, l2) != 0);
 }
 
 static void run_one_bit(mega_team *team, const optimizer_work *w)
 {
-    if ((double)w->call.update > w->call.option[ONE_BIT_FREEZE]) elementwise_one_bit(team, w);
+    if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_one_bit(team, w);
     else
         adam_kernel(team, w, INT64_MAX, false);
 }
@@ -56,7 +55,7 @@ static void run_one_bit(mega_team *team, const optimizer_work *w)
 static void run_sgd(mega_team *team, const optimizer_work *w)
 {
     const mega_optimizer_call *c = &w->call;
-    if (c->option[SGD_DAMPENING] != 0 || c->option[SGD_NESTEROV] != 0) {
+    if (ARGUMENT(c, dampening) != 0 || ARGUMENT(c, nesterov) != 0) {
         elementwise_sgd(team, w);
         return;
     }
@@ -67,7 +66,7 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
                                 .g = c->grad,
                                 .count = c->count,
                                 .lr = c->lr,
-                                .mu = c->option[SGD_MOMENTUM],
+                                .mu = ARGUMENT(c, momentum),
                                 .weight_decay = c->weight_decay,
                                 .grad_factor = c->grad_factor,
                                 .first = c->update == 1};
@@ -76,107 +75,48 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
 
 /* Names of states are those of torch. */
 static const char *const adam_states[] = {"exp_avg", "exp_avg_sq", NULL};
-static const char *const adam_options[] = {[ADAM_BETA1] = "beta1",
-                                           [ADAM_BETA2] = "beta2",
-                                           [ADAM_EPS] = "eps",
-                                           [ADAM_L2] = "l2",
-                                           [ADAM_UNCORRECTED] = "no_bias_correction",
-                                           NULL};
 static const char *const amsgrad_states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};
 static const char *const sgd_states[] = {"momentum_buffer", NULL};
-static const char *const sgd_options[] = {
-    [SGD_MOMENTUM] = "momentum", [SGD_DAMPENING] = "dampening", [SGD_NESTEROV] = "nesterov", NULL};
 static const char *const adagrad_states[] = {"sum", NULL};
-static const char *const adagrad_options[] = {
-    [ADAGRAD_EPS] = "eps", [ADAGRAD_LR_DECAY] = "lr_decay", [ADAGRAD_INITIAL] = "initial_accumulator", NULL};
 static const char *const lion_states[] = {"exp_avg", NULL};
-static const char *const lion_options[] = {[LION_BETA1] = "beta1", [LION_BETA2] = "beta2", NULL};
 static const char *const ademamix_states[] = {"exp_avg", "exp_avg_slow", "exp_avg_sq", NULL};
-static const char *const ademamix_options[] = {[ADEMAMIX_BETA1] = "beta1",
-                                               [ADEMAMIX_BETA2] = "beta2",
-                                               [ADEMAMIX_EPS] = "eps",
-                                               [ADEMAMIX_BETA3] = "beta3",
-                                               [ADEMAMIX_ALPHA] = "alpha",
-                                               [ADEMAMIX_STEPS] = "alpha_steps",
-                                               NULL};
 
 static const char *const schedule_free_states[] = {"y", "z", "exp_avg_sq", NULL};
 static const char *const schedule_free_numbers[] = {
     [SCHEDULE_FREE_LR_MAX] = "lr_max", [SCHEDULE_FREE_WEIGHT_SUM] = "weight_sum", NULL};
-static const char *const schedule_free_options[] = {[SCHEDULE_FREE_BETA1] = "beta1",
-                                                    [SCHEDULE_FREE_BETA2] = "beta2",
-                                                    [SCHEDULE_FREE_EPS] = "eps",
-                                                    [SCHEDULE_FREE_WARMUP] = "warmup_steps",
-                                                    [SCHEDULE_FREE_R] = "r",
-                                                    [SCHEDULE_FREE_POWER] = "weight_lr_power",
-                                                    NULL};
-static const char *const lamb_options[] = {[LAMB_BETA1] = "beta1",
-                                           [LAMB_BETA2] = "beta2",
-                                           [LAMB_EPS] = "eps",
-                                           [LAMB_MOST] = "max_coeff",
-                                           [LAMB_LEAST] = "min_coeff",
-                                           [LAMB_NO_BIAS_CORRECTION] = "no_bias_correction",
-                                           [LAMB_EPS_INSIDE] = "eps_inside_sqrt",
-                                           NULL};
 static const char *const muon_states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq", NULL};
-static const char *const muon_options[] = {[ADAM_BETA1] = "beta1",
-                                           [ADAM_BETA2] = "beta2",
-                                           [ADAM_EPS] = "eps",
-                                           [ADAM_L2] = "l2",
-                                           [ADAM_UNCORRECTED] = "no_bias_correction",
-                                           [MUON_MOMENTUM] = "muon_momentum",
-                                           [MUON_NESTEROV] = "muon_nesterov",
-                                           [MUON_STEPS] = "muon_steps",
-                                           [MUON_COEFFICIENTS] = "muon_coefficients",
-                                           [MUON_SCALE] = "muon_scale",
-                                           [MUON_EXTRA_SCALE] = "muon_extra_scale",
-                                           NULL};
 
 enum { ONE_BIT_WORKER_ERROR = 2 };
 static const char *const one_bit_states[] = {"exp_avg", "exp_avg_sq", "worker_error", "server_error", NULL};
-static const char *const one_bit_options[] = {[ONE_BIT_BETA1] = "beta1",
-                                              [ONE_BIT_BETA2] = "beta2",
-                                              [ONE_BIT_EPS] = "eps",
-                                              [ONE_BIT_FREEZE] = "freeze_step",
-                                              NULL};
 
 static const optimizer_builtin builtins[] = {
-    [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states, .option = adam_options}, .run = run_adam},
-    [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states, .option = sgd_options}, .run = run_sgd},
-    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states, .option = adagrad_options},
-                                .run = elementwise_adagrad},
-    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states, .option = lion_options},
-                             .run = elementwise_lion},
-    [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states, .option = ademamix_options},
-                                 .run = elementwise_ademamix},
-    [MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW] = {.row = {.name = "schedule_free_adamw",
-                                                    .state = schedule_free_states,
-                                                    .option = schedule_free_options},
+    [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states}, .run = run_adam},
+    [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states}, .run = run_sgd},
+    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states}, .run = elementwise_adagrad},
+    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states}, .run = elementwise_lion},
+    [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states}, .run = elementwise_ademamix},
+    [MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW] = {.row = {.name = "schedule_free_adamw", .state = schedule_free_states},
                                             .run = elementwise_schedule_free,
                                             .number = schedule_free_numbers,
                                             .advance = elementwise_schedule_free_advance,
                                             .averages = true},
-    [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states, .option = lamb_options},
+    [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states},
                              .reach = REACH_NORM,
                              .prepare = lamb_prepare,
                              .update_whole = lamb_update},
-    [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states, .option = muon_options},
+    [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states},
                              .run = run_adam, /* of what is no matrix */
                              .reach = REACH_MATRIX,
                              .prepare = muon_prepare,
                              .update_whole = muon_update},
-    [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam",
-                                             .state = one_bit_states,
-                                             .option = one_bit_options},
+    [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam", .state = one_bit_states},
                                      .run = run_one_bit,
                                      .momentum = elementwise_one_bit_momentum,
-                                     .errors = ONE_BIT_WORKER_ERROR,
-                                     .freeze_step = ONE_BIT_FREEZE},
+                                     .errors = ONE_BIT_WORKER_ERROR},
 };
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */
-static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states, .option = adam_options},
-                                          .run = elementwise_amsgrad};
+static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states}, .run = elementwise_amsgrad};
 
 const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o)
 {
@@ -195,80 +135,42 @@ const char *mega_optimizer_kind_name(mega_optimizer_kind kind)
     return b != NULL ? b->row.name : "unknown";
 }
 
-/* ---- options ---- */
+/* ---- arguments ---- */
 
-typedef enum setting_range { BELOW_ONE, NOT_NEGATIVE, FINITE, IS_BOOL, IS_COUNT, IS_CHOICE } setting_range;
-
+#define CHECKED(kind, type, taken, name, setting, member, range, read_by, ...) \
+    {#member, offsetof(mega_optimizer_options, member), MEGA_OPTION_##kind, MEGA_RANGE_##range, read_by},
 static const struct {
     const char *name;
     size_t field;
-    setting_range range;
-} settings[] = {
-    {"beta1", offsetof(mega_optimizer_options, beta1), BELOW_ONE},
-    {"beta2", offsetof(mega_optimizer_options, beta2), BELOW_ONE},
-    {"eps", offsetof(mega_optimizer_options, eps), NOT_NEGATIVE},
-    {"l2", offsetof(mega_optimizer_options, l2), IS_BOOL},
-    {"no_bias_correction", offsetof(mega_optimizer_options, no_bias_correction), IS_BOOL},
-    {"momentum", offsetof(mega_optimizer_options, momentum), BELOW_ONE},
-    {"dampening", offsetof(mega_optimizer_options, dampening), FINITE},
-    {"nesterov", offsetof(mega_optimizer_options, nesterov), IS_BOOL},
-    {"lr_decay", offsetof(mega_optimizer_options, lr_decay), NOT_NEGATIVE},
-    {"initial_accumulator", offsetof(mega_optimizer_options, initial_accumulator), NOT_NEGATIVE},
-    {"beta3", offsetof(mega_optimizer_options, beta3), BELOW_ONE},
-    {"alpha", offsetof(mega_optimizer_options, alpha), NOT_NEGATIVE},
-    {"alpha_steps", offsetof(mega_optimizer_options, alpha_steps), IS_COUNT},
-    {"freeze_step", offsetof(mega_optimizer_options, freeze_step), IS_COUNT},
-    {"warmup_steps", offsetof(mega_optimizer_options, warmup_steps), IS_COUNT},
-    {"r", offsetof(mega_optimizer_options, r), FINITE},
-    {"weight_lr_power", offsetof(mega_optimizer_options, weight_lr_power), FINITE},
-    {"max_coeff", offsetof(mega_optimizer_options, max_coeff), NOT_NEGATIVE},
-    {"min_coeff", offsetof(mega_optimizer_options, min_coeff), NOT_NEGATIVE},
-    {"eps_inside_sqrt", offsetof(mega_optimizer_options, eps_inside_sqrt), IS_BOOL},
-    {"muon_momentum", offsetof(mega_optimizer_options, muon_momentum), BELOW_ONE},
-    {"muon_nesterov", offsetof(mega_optimizer_options, muon_nesterov), IS_BOOL},
-    {"muon_steps", offsetof(mega_optimizer_options, muon_steps), IS_COUNT},
-    {"muon_coefficients", offsetof(mega_optimizer_options, muon_coefficients), IS_CHOICE},
-    {"muon_scale", offsetof(mega_optimizer_options, muon_scale), IS_CHOICE},
-    {"muon_extra_scale", offsetof(mega_optimizer_options, muon_extra_scale), NOT_NEGATIVE},
-};
+    mega_option_kind kind;
+    mega_option_range range;
+    unsigned read_by;
+} arguments[] = {MEGA_OPTIMIZER_ARGUMENTS(CHECKED)};
 
-static mega_status read_setting(size_t i, const mega_optimizer_options *from, double *out)
+static double value_of(int i, const mega_optimizer_options *from)
 {
-    const char *at = (const char *)from + settings[i].field;
-    double value = 0;
-    if (settings[i].range == IS_BOOL) {
-        bool is_set;
-        memcpy(&is_set, at, sizeof is_set);
-        *out = is_set;
-        return MEGA_OK;
+    const void *at = (const char *)from + arguments[i].field;
+    switch (arguments[i].kind) {
+    case MEGA_OPTION_FLOAT: return *(const double *)at;
+    case MEGA_OPTION_INT: return (double)*(const int64_t *)at;
+    case MEGA_OPTION_CHOICE: return *(const unsigned *)at;
+    default: return *(const bool *)at;
     }
-    if (settings[i].range == IS_CHOICE) {
-        unsigned choice;
-        memcpy(&choice, at, sizeof choice);
-        *out = choice;
-        return MEGA_OK;
-    }
-    if (settings[i].range == IS_COUNT) {
-        int64_t count;
-        memcpy(&count, at, sizeof count);
-        *out = (double)count;
-        if (count >= 0) return MEGA_OK;
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %lld; expected 0 or more",
-                         settings[i].name, (long long)count);
-    }
-    memcpy(&value, at, sizeof value);
-    *out = value;
-    if (settings[i].range == BELOW_ONE && !(value >= 0 && value < 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected 0 or more, and below 1",
-                         settings[i].name, value);
-    if (settings[i].range == FINITE && !isfinite(value))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %g; expected a finite number",
-                         settings[i].name, value);
-    if (settings[i].range == NOT_NEGATIVE && !(value >= 0 && isfinite(value)))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_optimizer_create: optimizer.%s %g; expected a finite number of at least 0",
-                         settings[i].name, value);
-    return MEGA_OK;
+}
+
+/* A member is 0 where a C program gives none, so that 0 is in range here. */
+static mega_status check_range(int i, double value)
+{
+    const bool is_below_one = arguments[i].range == MEGA_RANGE_BELOW_ONE,
+               is_count = arguments[i].kind == MEGA_OPTION_INT;
+    const bool is_any = arguments[i].range == MEGA_RANGE_ANY;
+    if (isfinite(value) && (is_any || value >= 0) && (!is_below_one || value < 1)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %.*g; expected %s", arguments[i].name,
+                     is_count ? 19 : 6, value,
+                     is_below_one ? "0 or more, and below 1"
+                     : is_count   ? "0 or more"
+                     : is_any     ? "a finite number"
+                                  : "a finite number of at least 0");
 }
 
 static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_options *o)
@@ -289,22 +191,15 @@ static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_
                          "mega_optimizer_create: optimizer.muon_coefficients %d, muon_scale %d; expected values of "
                          "mega_muon_coefficients and mega_muon_scale",
                          (int)o->muon_coefficients, (int)o->muon_scale);
-    if (!(o->muon_lr >= 0 && isfinite(o->muon_lr)) || !(o->adam_lr >= 0 && isfinite(o->adam_lr)))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_optimizer_create: optimizer.muon_lr %g, adam_lr %g; expected finite factors of at least "
-                         "0 (0 means 1)",
-                         o->muon_lr, o->adam_lr);
     return MEGA_OK;
 }
 
-/* An option without a member keeps the default of its row. */
-mega_status optimizer_builtin_options(const optimizer_builtin *b, const mega_optimizer_options *from,
-                                      double out[OPTIMIZER_OPTIONS])
+mega_status optimizer_builtin_arguments(const optimizer_builtin *b, const mega_optimizer_options *from,
+                                        double out[OPTIMIZER_ARGUMENTS])
 {
-    for (int k = 0; k < OPTIMIZER_OPTIONS && b->row.option != NULL && b->row.option[k] != NULL; k++) {
-        if (b->row.option_default != NULL) out[k] = b->row.option_default[k];
-        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-            if (strcmp(settings[i].name, b->row.option[k]) == 0) MEGA_TRY(read_setting(i, from, &out[k]));
+    for (int i = 0; i < OPTIMIZER_ARGUMENTS; i++) {
+        out[i] = value_of(i, from);
+        if ((arguments[i].read_by >> from->kind & 1) != 0) MEGA_TRY(check_range(i, out[i]));
     }
     return check_whole(b, from);
 }

@@ -3,7 +3,7 @@
 # no more files than the recipe says, and the tests that it names pass with it. A patch begins with
 #   recipe: TITLE              the recipe, by its title in docs/recipes.md
 #   files: N                   how many files it may change at most, not counting tests
-#   numbers: ROOM              a room whose object files depend on numbers that the patch changes, such as kinds of ops
+#   numbers: ROOM              a room whose object files depend on what the patch changes: kinds of ops, a *_body.c
 #   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line for each program
 # The test compiles the sources in the patch, the room of `numbers` and the test programs, without optimization, and
 # links them with the libraries of the build. If a change makes a patch no longer apply, repair the patch in the same commit.
@@ -66,7 +66,7 @@ builds_and_runs() { # patch
         mains+=("$file")
     done
     mapfile -t sources < <({
-        changed "$1" | grep '^src/.*\.c$' | grep -v /tests/
+        changed "$1" | grep '^src/.*\.c$' | grep -vE '/tests/|_body\.c$'
         for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" && find "src/$room" -name "*.c" ! -path "*/tests/*" ! -name "*_body.c"); done
     } | sort -u)
     for file in "${sources[@]}"; do objects+=("$(object_of "$file")"); done

@@ -509,13 +509,6 @@ static void rules_know_the_table(void **state)
 {
     (void)state;
     for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
-        const char *const *option = optimizer_builtin_of(kind)->row.option;
-        bool has_betas = false;
-        for (; *option != NULL; option++) has_betas |= strcmp(*option, "beta1") == 0;
-        if (mega_optimizer_kind_has_betas(kind) != has_betas)
-            fail_msg(
-                "%s: its row in optimizer_table.c has %s, mega_optimizer_kind_has_betas (options.c) says otherwise",
-                mega_optimizer_kind_name(kind), has_betas ? "the option beta1" : "no option beta1");
         if (mega_optimizer_kind_compresses(kind) != (optimizer_builtin_of(kind)->momentum != NULL))
             fail_msg("%s: mega_optimizer_kind_compresses (options.c) is not what its row in optimizer_table.c says",
                      mega_optimizer_kind_name(kind));

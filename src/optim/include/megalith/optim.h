@@ -9,6 +9,7 @@
 #include "megalith/comm.h"
 #include "megalith/custom_optimizer.h"
 #include "megalith/memory.h"
+#include "megalith/optimizer_arguments.h"
 #include "megalith/parameter.h"
 #include "megalith/status.h"
 #include "megalith/threads.h"
@@ -49,32 +50,11 @@ typedef enum mega_muon_scale {
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
     const mega_optimizer_row *row; /* the caller's optimizer, used instead of kind; NULL: none */
-    double beta1, beta2, eps;      /* Adam, AdEMAMix; Lion has no eps, Adagrad no betas */
-    bool l2;                    /* Adam: weight decay is added to the gradient, as in PyTorch's Adam; otherwise AdamW */
-    bool amsgrad;               /* Adam: the root of the largest second moment so far, as in torch; one state more */
-    bool no_bias_correction;    /* Adam: both moments as they are */
-    bool maximize;              /* every optimizer: gradients with the opposite sign */
-    double momentum, dampening; /* SGD, as torch.optim.SGD */
-    bool nesterov;              /* SGD */
-    double lr_decay;            /* Adagrad: the rate of update k is divided by 1 + (k - 1) lr_decay */
-    double initial_accumulator; /* Adagrad: of its sum */
-    double beta3, alpha;        /* AdEMAMix: decay and weight of the slow mean */
-    int64_t alpha_steps;        /* AdEMAMix: updates in which beta3 and alpha reach these values; 0: at once */
-    int64_t freeze_step;        /* 1-bit Adam: updates after which v stays and momenta are exchanged compressed */
-    int64_t warmup_steps;       /* schedule-free AdamW: updates in which the learning rate grows to the schedule's */
-    double r, weight_lr_power;  /* schedule-free AdamW: update k counts k^r * (largest rate so far)^weight_lr_power */
-    double max_coeff, min_coeff; /* Lamb: limits of the trust ratio; also beta1, beta2 and eps */
-    bool eps_inside_sqrt;        /* Lamb: sqrt(v + eps) instead of sqrt(v) + eps */
-    double muon_momentum;        /* Muon: of matrices. Everything else is updated by Adam, with its options */
-    bool muon_nesterov;
-    bool muon_split; /* each part of a parameter, such as Q, K and V, is a matrix of its own */
-    int64_t muon_steps;
-    mega_muon_coefficients muon_coefficients;
-    mega_muon_scale muon_scale;
-    double muon_extra_scale;
-    double muon_lr, adam_lr; /* Muon: factors on the learning rate, of matrices and of the rest; 0 means 1 */
-    bool plain;              /* use the plain kernels, which define the update (always used for f64) */
-    mega_team *team;         /* borrowed; NULL: one thread */
+#define MEGA_ARGUMENT(kind, type, taken, name, setting, member, ...) type member;
+    MEGA_OPTIMIZER_ARGUMENTS(MEGA_ARGUMENT)
+#undef MEGA_ARGUMENT
+    bool plain;      /* use the plain kernels, which define the update (always used for f64) */
+    mega_team *team; /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */

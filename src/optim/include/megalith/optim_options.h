@@ -30,24 +30,10 @@ typedef struct mega_optim_options {
     mega_list curriculum_difficulty, curriculum_max_step;
 
     mega_optimizer_kind optimizer;
-    mega_list parameter_group;   /* params/parameter_group.h */
-    bool decoupled_weight_decay; /* Adam: AdamW; false: L2 in the gradient. SGD's is always in the gradient */
-    double adam_beta1, adam_beta2, adam_eps, sgd_momentum, sgd_dampening;
-    bool sgd_nesterov;
-    bool adam_amsgrad, adam_bias_correction, maximize;
-    double adagrad_initial_accumulator_value;
-    double adagrad_lr_decay, ademamix_beta3, ademamix_alpha;
-    int64_t ademamix_steps;
-    int64_t schedule_free_warmup_steps, one_bit_adam_freeze_step;
-    double schedule_free_r, schedule_free_weight_lr_power;
-    double lamb_max_coeff, lamb_min_coeff;
-    bool lamb_eps_inside_sqrt;
-    double muon_momentum, muon_extra_scale_factor;
-    bool muon_nesterov, muon_split_qkv;
-    int64_t muon_num_ns_steps;
-    mega_muon_coefficients muon_coefficient_type;
-    mega_muon_scale muon_scale_mode;
-    double muon_lr, adam_lr;                                   /* NAN: lr */
+    mega_list parameter_group; /* params/parameter_group.h */
+#define MEGA_SETTING(kind, type, taken, name, setting, member, ...) type setting;
+    MEGA_OPTIMIZER_ARGUMENTS(MEGA_SETTING)
+#undef MEGA_SETTING
     double clip_grad;                                          /* 0: no clipping */
     double weight_decay, start_weight_decay, end_weight_decay; /* the last two equal the first in a constant style */
     mega_weight_decay_style weight_decay_incr_style;
@@ -74,6 +60,8 @@ typedef struct mega_optim_options {
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
     mega_optim_learning_section, mega_optim_scheduler_section, mega_optim_scale_section, mega_optim_curriculum_section;
+/* row, plain and team are not options: they stay zero. */
+mega_optimizer_options mega_optimizer_from_options(const mega_optim_options *o);
 mega_loss_scale_options mega_loss_scale_from_options(const mega_optim_options *o);
 double mega_loss_scale_of_power(const mega_optim_options *o); /* the value that initial_scale_power stands for */
 /* The curves of the learning rate and the weight decay; o->train_iters or o->train_samples must be known. */
