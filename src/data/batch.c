@@ -195,22 +195,6 @@ mega_status mega_batch_allocate(mega_batch *b, void *memory)
     return MEGA_OK;
 }
 
-mega_status mega_batch_create_for(const mega_program *p, int64_t samples, mega_batch **out)
-{
-    mega_batch_input input[MEGA_INPUTS];
-    mega_batch *b = NULL;
-    int count = 0;
-    MEGA_TRY(mega_batch_inputs_of(p, samples, input, &count));
-    MEGA_TRY(mega_batch_create(samples, &b));
-    mega_status st = MEGA_OK;
-    for (int i = 0; i < count && st == MEGA_OK; i++) st = mega_batch_add(b, &input[i], true);
-    if (st == MEGA_OK) st = mega_batch_allocate(b, NULL);
-    if (st == MEGA_OK) *out = b;
-    else
-        mega_batch_destroy(b);
-    return st;
-}
-
 /* ---- samples ---- */
 
 void mega_batch_begin(mega_batch *b, int64_t samples)

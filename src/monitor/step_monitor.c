@@ -163,11 +163,6 @@ void mega_step_monitor_memory(mega_step_monitor *m, const char *where, int64_t p
     mega_info("CPU Virtual Memory: used = %.2f GB, percent = %.1f%%", gigabytes(used), 100 * used / all);
 }
 
-void mega_step_monitor_flush(mega_step_monitor *m)
-{
-    if (m != NULL) mega_events_flush(m->events);
-}
-
 void mega_step_monitor_destroy(mega_step_monitor *m)
 {
     if (m == NULL) return;

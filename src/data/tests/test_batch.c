@@ -48,7 +48,12 @@ static void begin(sketch *k, mega_dtype dtype)
     need(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
                             &k->program));
     need(mega_program_allocate(k->program));
-    need(mega_batch_create_for(k->program, SAMPLES, &k->batch));
+    mega_batch_input input[MEGA_INPUTS];
+    int count = 0;
+    need(mega_batch_inputs_of(k->program, SAMPLES, input, &count));
+    need(mega_batch_create(SAMPLES, &k->batch));
+    for (int i = 0; i < count; i++) need(mega_batch_add(k->batch, &input[i], true));
+    need(mega_batch_allocate(k->batch, NULL));
 }
 
 static void end(sketch *k)

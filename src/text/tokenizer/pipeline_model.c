@@ -262,8 +262,8 @@ static mega_status read_post(json_reader *r, size_t at, const char *type)
 mega_status mega_pipeline_read_template(json_reader *r)
 {
     if (r->says_around) {
-        const int32_t before = r->before == MEGA_ROLES ? -1 : r->t->role[r->before].id;
-        const int32_t after = r->after == MEGA_ROLES ? -1 : r->t->role[r->after].id;
+        const int32_t before = r->before == MEGA_ROLES ? -1 : r->t->role[r->before];
+        const int32_t after = r->after == MEGA_ROLES ? -1 : r->t->role[r->after];
         if (before >= 0) MEGA_TRY(mega_pipeline_add_prefix(r->pipe, before));
         return after < 0 ? MEGA_OK : mega_pipeline_add_suffix(r->pipe, after);
     }

@@ -46,7 +46,7 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
     t->kind = kind;
     t->name = copy;
     t->eod = -1;
-    for (int i = 0; i < MEGA_ROLES; i++) t->role[i].id = -1;
+    for (int i = 0; i < MEGA_ROLES; i++) t->role[i] = -1;
     *out = t;
     return MEGA_OK;
 }
@@ -190,26 +190,19 @@ int32_t mega_tokenizer_eod(const mega_tokenizer *t)
 
 int32_t mega_tokenizer_named(const mega_tokenizer *t, mega_role role)
 {
-    return t->role[role].id;
+    return t->role[role];
 }
 
 int32_t mega_tokenizer_role(const mega_tokenizer *t, mega_role role, const char *names)
 {
-    return t->role[role].id >= 0 ? t->role[role].id : mega_tokenizer_find_first(t, names);
-}
-
-const char *mega_tokenizer_role_source(const mega_tokenizer *t, mega_role role)
-{
-    return t->role[role].source;
+    return t->role[role] >= 0 ? t->role[role] : mega_tokenizer_find_first(t, names);
 }
 
 void mega_tokenizer_set_roles(mega_tokenizer *t, const mega_folder_rules *rules)
 {
     for (int i = 0; i < MEGA_ROLES; i++) {
         const mega_rule_token *token = &rules->role[i].token;
-        t->role[i].id = token->content == NULL ? -1 : mega_tokenizer_find(t, token->content, token->size);
-        snprintf(t->role[i].source, sizeof t->role[i].source, "%s",
-                 rules->role[i].source == NULL ? "" : rules->role[i].source);
+        t->role[i] = token->content == NULL ? -1 : mega_tokenizer_find(t, token->content, token->size);
     }
 }
 

@@ -67,10 +67,7 @@ struct mega_tokenizer {
     bool splits_special; /* and not even in prompts */
     bool cleans_up;      /* decoded text has no blanks before punctuation and in contractions */
     int32_t eod;
-    struct {
-        int32_t id;      /* -1: none */
-        char source[40]; /* the file or class that named it */
-    } role[MEGA_ROLES];
+    int32_t role[MEGA_ROLES]; /* ids; -1: none */
     int64_t size;
 };
 

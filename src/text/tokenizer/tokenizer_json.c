@@ -418,7 +418,7 @@ static mega_status enter_tokens(json_reader *r, mega_buffer *scratch)
 static void find_end(mega_tokenizer *t, const mega_folder_rules *rules)
 {
     if (rules != NULL) mega_tokenizer_set_roles(t, rules);
-    if (rules != NULL && rules->role[MEGA_ROLE_EOS].source != NULL) t->eod = t->role[MEGA_ROLE_EOS].id;
+    if (rules != NULL && rules->role[MEGA_ROLE_EOS].source != NULL) t->eod = t->role[MEGA_ROLE_EOS];
     else if (t->eod < 0 && t->pipe != NULL)
         t->eod = mega_tokenizer_find(t, "</s>", 4);
 }

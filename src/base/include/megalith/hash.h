@@ -23,8 +23,6 @@ uint32_t mega_crc32c_zeros(uint64_t bytes);
 /* FNV-1a, 64 bits; start with MEGA_HASH_START. */
 #define MEGA_HASH_START 14695981039346656037ull
 uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);
-/* MD5 (RFC 1321), for the names of cache files, which Megatron computes the same way. out: 32 hex digits and NUL. */
-void mega_md5_hex(const void *bytes, size_t n, char out[33]);
 /* SHA-256 (FIPS 180-4). out: 64 hex digits and NUL. */
 void mega_sha256_hex(const void *bytes, size_t n, char out[65]);
 

@@ -46,10 +46,6 @@ const mega_batch_input *mega_batch_input_get(const mega_batch *batch, int number
 size_t mega_batch_bytes(const mega_batch *batch);
 mega_status mega_batch_allocate(mega_batch *batch, void *memory);
 
-/* Creates a batch for programs that are run by hand: a column for each input of this program over `samples` samples,
- * with its own memory. Returns MEGA_ERR_USAGE or MEGA_ERR_MEMORY. */
-mega_status mega_batch_create_for(const mega_program *p, int64_t samples, mega_batch **out);
-
 /* Starts `samples` samples with no input filled. Each has index 0 until it is set. */
 void mega_batch_begin(mega_batch *batch, int64_t samples);
 void mega_batch_set_seed(mega_batch *batch, uint32_t seed); /* the value of mega_sample_seed */

@@ -43,7 +43,6 @@ void mega_step_monitor_micro_batch(mega_step_monitor *m, const mega_step_times *
 void mega_step_monitor_step(mega_step_monitor *m, const mega_step_seen *s);
 void mega_step_monitor_event(mega_step_monitor *m, const char *tag, double value, int64_t samples);
 void mega_step_monitor_memory(mega_step_monitor *m, const char *where, int64_t planned_bytes);
-void mega_step_monitor_flush(mega_step_monitor *m);
 void mega_step_monitor_destroy(mega_step_monitor *m);
 
 #ifdef __cplusplus

@@ -75,8 +75,6 @@ typedef enum mega_role {
 int32_t mega_tokenizer_named(const mega_tokenizer *t, mega_role role);
 /* The same, and where the folder names none, the first of the names (blanks between them) that is a token. */
 int32_t mega_tokenizer_role(const mega_tokenizer *t, mega_role role, const char *names);
-/* Who named the token of a role, as "special_tokens_map.json"; "": nobody did, its name is the usual one. */
-const char *mega_tokenizer_role_source(const mega_tokenizer *t, mega_role role);
 /* Returns a hash of everything that determines the ids of a text; equal for the same tokenizer read from another kind
  * of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
