@@ -1,6 +1,6 @@
 /* Fills tensors from an opened checkpoint. All mismatches are reported together, before anything is filled. */
 #include "checkpoint_impl.h"
-#include "hf_impl.h"
+#include "hf_copies.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static void say_ignored(const report *r, const source *s)
 static mega_status refuse_copies(const report *r, const source *s)
 {
     const mega_family *f = family_of(s);
-    const bool can_part = hf_has_key(f, "tie_word_embeddings") || f->net.t5 == MEGA_T5_ORIGINAL;
+    const bool can_part = mega_family_has_key(f, "tie_word_embeddings") || f->net.t5 == MEGA_T5_ORIGINAL;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "%s: tensors that are one tensor in this model%s differ; %sremove the one that is not meant from "
                      "the folder:%s",

@@ -13,11 +13,6 @@
 #include "megalith/threads.h"
 #include <limits.h>
 
-/* hf_config.c: config.json and generation_config.json of all families, and config.json of a model that is not a Hugging
- * Face family: pass shape NULL to write one. */
-mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *shape, mega_dtype weights);
-mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *shape);
-
 /* hf_weights.c: the weight files of a folder, one or several. */
 typedef struct mega_hf_weights {
     mega_safetensors **file;

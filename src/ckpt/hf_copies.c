@@ -1,7 +1,7 @@
 /* Tensors of a folder that stand for another one: which names they have, and whether they agree with it. transformers
  * reads the one that is there, and where both are there and differ it keeps both, whatever config.json says of
  * tying. */
-#include "hf_impl.h"
+#include "hf_copies.h"
 #include "state_impl.h"
 
 #include <stdio.h>
@@ -36,14 +36,6 @@ bool hf_copy_find(const mega_model_shape *shape, const char *name, hf_copy *out)
 {
     for (int i = 0; i < HF_COPIES; i++)
         if (hf_copy_get(shape, i, out) && strcmp(out->name, name) == 0) return true;
-    return false;
-}
-
-bool hf_has_key(const mega_family *f, const char *key)
-{
-    for (int t = 0; f->keys[t] != NULL; t++)
-        for (const mega_family_key *k = f->keys[t]; k->key != NULL; k++)
-            if (strcmp(k->key, key) == 0 && k->kind != MEGA_KEY_FIXED) return true;
     return false;
 }
 

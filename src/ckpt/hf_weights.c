@@ -1,7 +1,7 @@
 /* The weight files of a Hugging Face folder: model.safetensors, or shards listed in model.safetensors.index.json. */
 #include "ckpt_impl.h"
 
-#include "hf_impl.h"
+#include "hf_copies.h"
 #include "megalith/family.h"
 #include "megalith/file_kind.h"
 #include "megalith/json.h"

@@ -14,10 +14,11 @@ floor() {
     comm | backend | config | text | monitor | yaml) echo 2 ;;
     params) echo 3 ;;
     graph) echo 4 ;;
-    layers | optim | ckpt | data) echo 5 ;;
-    model | engine) echo 6 ;;
-    train | infer | launch) echo 7 ;;
-    cli) echo 8 ;;
+    layers | optim | families | data) echo 5 ;;
+    ckpt) echo 6 ;;
+    model | engine) echo 7 ;;
+    train | infer | launch) echo 8 ;;
+    cli) echo 9 ;;
     *) echo 0 ;;
     esac
 }

@@ -1,7 +1,7 @@
 /* Folders that say more than their model, or less: tensors that stand for another one, older names, and keys of the
  * rotation that the family does not have. golden_test_families compares the same with transformers. */
 #include "ckpt_impl.h"
-#include "hf_impl.h"
+#include "megalith/hf_config.h"
 #include "tiny.h"
 
 typedef struct stray {
@@ -200,7 +200,7 @@ static void keys_that_do_not_count(void **state)
         mega_model_shape s;
         char text[512];
         const int n = snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", row[i].family, row[i].keys);
-        const mega_status st = hf_config_parse("config.json", text, (size_t)n, &s);
+        const mega_status st = mega_hf_config_parse("config.json", text, (size_t)n, &s);
         const bool is_right =
             row[i].said == NULL ? st == MEGA_OK : st != MEGA_OK && strstr(mega_error_message(), row[i].said) != NULL;
         if (!is_right) fail_msg("%s: %s", text, st == MEGA_OK ? "read" : mega_error_message());

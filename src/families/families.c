@@ -34,3 +34,11 @@ bool mega_family_matches(const char *pattern, const char *text)
     }
     return *pattern == *text && mega_family_matches(pattern + 1, text + 1);
 }
+
+bool mega_family_has_key(const mega_family *f, const char *key)
+{
+    for (int t = 0; f->keys[t] != NULL; t++)
+        for (const mega_family_key *k = f->keys[t]; k->key != NULL; k++)
+            if (strcmp(k->key, key) == 0 && k->kind != MEGA_KEY_FIXED) return true;
+    return false;
+}

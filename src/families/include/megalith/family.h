@@ -1,6 +1,6 @@
 /* A family of models in Hugging Face folders: a table of the keys of its config.json and the names of its tensors.
  * Reading and writing config.json both walk the table; model/block.c makes the model from the shape. To add a family:
- * one file in ckpt/families/, its line in ckpt/families.h, and what docs/recipes.md, "A family", asks for. */
+ * one file in families/models/, its line in families/families.h, and what docs/recipes.md, "A family", asks for. */
 #ifndef MEGALITH_FAMILY_H
 #define MEGALITH_FAMILY_H
 
@@ -97,6 +97,8 @@ const mega_family *mega_family_of(const mega_network_shape *net);
 const mega_family *mega_family_for(const mega_model_shape *shape);
 /* Whether config.json of this family can say all of the shape. */
 bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape);
+/* Whether config.json of this family has a row for the key, of a value that is read. */
+bool mega_family_has_key(const mega_family *f, const char *key);
 /* Whether a text matches a pattern in which * stands for any text and # for a number. */
 bool mega_family_matches(const char *pattern, const char *text);
 

@@ -1,6 +1,5 @@
 /* Which family can hold a model that options describe: the first whose config.json, written and read again, gives the
  * same shape. */
-#include "ckpt_impl.h"
 #include "hf_impl.h"
 
 static bool is_same_rope(const mega_rope_settings *a, const mega_rope_settings *b)
@@ -67,7 +66,7 @@ bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape)
     mega_buffer text = {0};
     written.net.family = f;
     bool holds = mega_hf_config_text(&text, &written, MEGA_F32) == MEGA_OK &&
-                 hf_config_parse("config.json", text.data, text.size, &got) == MEGA_OK;
+                 mega_hf_config_parse("config.json", text.data, text.size, &got) == MEGA_OK;
     mega_buffer_fini(&text);
     holds = holds && got.num_layers == shape->num_layers && got.hidden == shape->hidden &&
             got.ffn_hidden == shape->ffn_hidden && got.heads == shape->heads && got.positions == shape->positions &&

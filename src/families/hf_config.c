@@ -1,10 +1,10 @@
 /* Reads and writes config.json of a Hugging Face folder by the table of its family: accepts settings that we can run,
  * and reports all others together. A model that is not a Hugging Face family has model_type "megalith" and nothing else
  * to read: only its program knows its shape. */
-#include "ckpt_impl.h"
 #include "hf_impl.h"
 
 #include "megalith/encoding.h"
+#include "megalith/file.h"
 #include "megalith/file_kind.h"
 #include "megalith/json.h"
 #include <stdio.h>
@@ -151,7 +151,7 @@ static mega_status read_json(const char *path, const json_t *json, mega_model_sh
     return st;
 }
 
-mega_status hf_config_parse(const char *path, const char *text, size_t size, mega_model_shape *out)
+mega_status mega_hf_config_parse(const char *path, const char *text, size_t size, mega_model_shape *out)
 {
     json_error_t error;
     MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
@@ -169,7 +169,7 @@ mega_status mega_hf_config_read(const char *path, mega_model_shape *out)
     char *text = NULL;
     size_t size = 0;
     MEGA_TRY(mega_file_read_kind(path, "a configuration in JSON", 0, &text, &size));
-    const mega_status st = hf_config_parse(path, text, size, out);
+    const mega_status st = mega_hf_config_parse(path, text, size, out);
     mega_free(text);
     return st;
 }

@@ -3,8 +3,8 @@
 #define MEGALITH_HF_IMPL_H
 
 #include "families.h"
+#include "megalith/hf_config.h"
 #include "megalith/memory.h"
-#include "megalith/safetensors.h"
 
 #include <jansson.h>
 
@@ -52,9 +52,6 @@ void hf_take_ids(hf_reader *r, mega_model_shape *shape); /* bos, eos, pad */
 void hf_refuse_unknown(hf_reader *r);
 void hf_put_keys(const mega_model_shape *shape, void *user, hf_put *put);
 
-/* hf_config.c: reads the text of the file `path`. */
-mega_status hf_config_parse(const char *path, const char *text, size_t size, mega_model_shape *out);
-
 /* hf_rope.c */
 void hf_take_rope(hf_reader *r, mega_model_shape *shape);
 void hf_put_rope(const mega_model_shape *shape, void *user, hf_put *put);
@@ -81,25 +78,12 @@ void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double valu
 void hf_take_labels(hf_reader *r, mega_model_shape *shape);
 void hf_put_labels(const mega_model_shape *shape, void *user, hf_put *put);
 
-/* hf_copies.c: tensors that a folder may have beside or instead of another, with the same values: a head that is the
- * table of tokens, the tables of both stacks of a T5. */
-enum { HF_COPIES = 4 };
-typedef struct hf_copy {
-    char name[256], original[256];
-} hf_copy;
-bool hf_copy_get(const mega_model_shape *shape, int index, hf_copy *out); /* false: this model has no such copy */
-/* The original of the tensor with this name, in out->original. */
-bool hf_copy_find(const mega_model_shape *shape, const char *name, hf_copy *out);
-bool hf_copy_is_equal(const mega_safetensor *a, const mega_safetensor *b); /* in shape and values, of whatever types */
-/* Whether config.json of the family can say that the head has a table of its own. */
-bool hf_has_key(const mega_family *f, const char *key);
-
-/* keys.c in families/ */
+/* models/keys.c */
 int64_t hf_derive_kv_heads(const mega_model_shape *shape);
 int64_t hf_derive_head_dim(const mega_model_shape *shape);
 int64_t hf_derive_ffn(const mega_model_shape *shape); /* 4 * hidden */
 
-/* bert.c in families/: what BERT and its kin have in common. */
+/* models/bert.c: what BERT and its kin have in common. */
 extern const mega_family_key hf_bert_rows[];
 extern const char *const hf_bert_ignored[];
 void hf_bert_finish(hf_reader *r, mega_model_shape *s);
@@ -121,14 +105,14 @@ int hf_bert_form(const mega_model_shape *s);
 /* Networks with the parts of BERT; HF_POST_NORM: with its norms too. */
 #define HF_ENCODER   .is_encoder = true, .transform = true, .head_bias = true, .positions = MEGA_POSITIONS_TABLE
 #define HF_POST_NORM .embedding_norm = true, .norm_place = MEGA_NORM_AFTER_SUM, .no_final_norm = true
-/* RoBERTa, and its form for many languages: roberta.c. */
+/* RoBERTa, and its form for many languages: models/roberta.c. */
 extern const mega_family_key hf_roberta_rows[];
 extern const char *const hf_roberta_ignored[];
 extern const mega_family_names hf_roberta_names;
 void hf_roberta_finish(hf_reader *r, mega_model_shape *s);
 void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put);
 
-/* t5.c in families/: what the two families of T5 in transformers have in common. */
+/* models/t5.c: what the two families of T5 in transformers have in common. */
 extern const mega_family_key hf_t5_rows[];
 extern const mega_family_key *const hf_mt5_keys[]; /* umT5 has the defaults of mT5 */
 extern const mega_family_names hf_t5_names;
