@@ -54,27 +54,28 @@ static engine_rows rows_after(const mega_engine *e, engine_rows at)
 {
     const int64_t step = step_samples(e, at.first), each = e->options.micro_batch * e->layout->dp.size;
     at.micro_batches++;
-    if (at.of == ENGINE_BATCH_OF_MICRO_BATCH && (e->train == NULL || at.micro_batches * each < step)) return at;
+    if (at.of == ENGINE_BATCH_OF_MICRO_BATCH && (e->programs.train == NULL || at.micro_batches * each < step))
+        return at;
     return (engine_rows){.of = at.of, .first = at.first + step};
 }
 
 static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
 {
     const engine_rows at = coming_rows(e, of);
-    e->batch_of = of;
-    describe_training_rows(e, &at, e->batch);
-    return e->batch;
+    e->data.of = of;
+    describe_training_rows(e, &at, e->data.batch);
+    return e->data.batch;
 }
 
 /* Queues the rows that follow `at` in the reader, until it has no vacant batch. */
 static void read_ahead(mega_engine *e, engine_rows at)
 {
     mega_batch *b;
-    for (int i = mega_reader_announced(e->reader); i > 0; i--) at = rows_after(e, at);
-    while ((b = mega_reader_vacant(e->reader)) != NULL) {
+    for (int i = mega_reader_announced(e->data.reader); i > 0; i--) at = rows_after(e, at);
+    while ((b = mega_reader_vacant(e->data.reader)) != NULL) {
         at = rows_after(e, at);
         describe_training_rows(e, &at, b);
-        mega_reader_announce(e->reader, e->options.dropout_seed);
+        mega_reader_announce(e->data.reader, e->options.dropout_seed);
     }
 }
 
@@ -83,26 +84,26 @@ static mega_status read_batch(mega_engine *e, engine_batch_of of)
     const uint32_t seed = e->options.dropout_seed;
     mega_batch *b = begin_batch(e, of);
     engine_note(e, "reading the training data", -1);
-    if (e->reader == NULL) return mega_dataset_fill(&e->training_data, seed, b);
-    MEGA_TRY(mega_reader_take(e->reader, seed, &e->batch));
+    if (e->data.reader == NULL) return mega_dataset_fill(&e->data.set, seed, b);
+    MEGA_TRY(mega_reader_take(e->data.reader, seed, &e->data.batch));
     read_ahead(e, coming_rows(e, of));
     return MEGA_OK;
 }
 
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
 {
-    if (e->profile == NULL) return read_batch(e, of);
+    if (e->watch.profile == NULL) return read_batch(e, of);
     const mega_profile_moment began = mega_profile_now(e->options.team);
     const mega_status st = read_batch(e, of);
-    mega_profile_span(e->profile, "data", began, mega_profile_now(e->options.team), 0);
+    mega_profile_span(e->watch.profile, "data", began, mega_profile_now(e->options.team), 0);
     return st;
 }
 
 static bool can_fill(const mega_engine *e, const char *call)
 {
     if (engine_check_free(e, call) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return false;
-    if (!e->has_training_data && e->micro.phase == ENGINE_STEPPED) return true;
-    if (e->has_training_data)
+    if (!e->data.has_set && e->micro.phase == ENGINE_STEPPED) return true;
+    if (e->data.has_set)
         (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine reads its training_data; create one without it to fill batches",
                         call);
     else
@@ -124,20 +125,20 @@ mega_batch *mega_engine_micro_batch(mega_engine *e)
 int64_t mega_engine_sample(const mega_engine *e, int64_t i)
 {
     if (!batches_are_given(e, "mega_engine_sample")) return -1;
-    return sample_of_row(e, e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
+    return sample_of_row(e, e->data.of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
 }
 
 mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
 {
     if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
-    if (rows > 0 && rows <= e->batch_capacity && rows % e->options.micro_batch == 0) {
-        e->batch_of = ENGINE_BATCH_OF_EVALUATION;
-        describe_rows(e, &(engine_rows){.of = e->batch_of, .first = first}, rows, e->batch);
-        return e->batch;
+    if (rows > 0 && rows <= e->data.capacity && rows % e->options.micro_batch == 0) {
+        e->data.of = ENGINE_BATCH_OF_EVALUATION;
+        describe_rows(e, &(engine_rows){.of = e->data.of, .first = first}, rows, e->data.batch);
+        return e->data.batch;
     }
     (void)MEGA_FAIL(MEGA_ERR_USAGE,
                     "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
-                    (long long)rows, (long long)e->options.micro_batch, (long long)e->batch_capacity);
+                    (long long)rows, (long long)e->options.micro_batch, (long long)e->data.capacity);
     return NULL;
 }
 

@@ -7,7 +7,7 @@
 /* running: the call that is running; NULL: none. The thread that reads ahead also reads while no call is running. */
 static mega_status refuse_busy(const mega_engine *e, const char *call, const char *running)
 {
-    if (mega_reader_is_this_thread(e->reader))
+    if (mega_reader_is_this_thread(e->data.reader))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s: called on the thread that reads the training data ahead; the callbacks of a data set can "
                          "only query numbers of the engine: make this call on the thread that trains",
@@ -25,7 +25,7 @@ static mega_status refuse_busy(const mega_engine *e, const char *call, const cha
 mega_status engine_check_free(const mega_engine *e, const char *call)
 {
     MEGA_TRY(engine_check_given(e, call, "e", e));
-    return refuse_busy(e, call, atomic_load(&e->call));
+    return refuse_busy(e, call, atomic_load(&e->calls.running));
 }
 
 mega_status engine_enter(mega_engine *e, const char *call)
@@ -33,17 +33,17 @@ mega_status engine_enter(mega_engine *e, const char *call)
     const char *running = NULL;
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(refuse_busy(e, call, NULL));
-    return atomic_compare_exchange_strong(&e->call, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
+    return atomic_compare_exchange_strong(&e->calls.running, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
 }
 
 bool mega_engine_is_busy(const mega_engine *e)
 {
     if (engine_check_given(e, "mega_engine_is_busy", "e", e) != MEGA_OK) return false;
-    return atomic_load(&e->call) != NULL || mega_reader_is_this_thread(e->reader);
+    return atomic_load(&e->calls.running) != NULL || mega_reader_is_this_thread(e->data.reader);
 }
 
 mega_status engine_leave(mega_engine *e, mega_status st)
 {
-    atomic_store(&e->call, NULL);
+    atomic_store(&e->calls.running, NULL);
     return st;
 }

@@ -71,10 +71,10 @@ static mega_status select_caches(mega_engine *e, const int32_t *source, int64_t 
 {
     MEGA_TRY(check_selection(e, source, first, end));
     const int64_t range[2] = {first, end};
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         cache found;
         bool is_cache;
-        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_DECODE);
+        mega_program *p = engine_program_of(&e->programs.chunk[c], ENGINE_DECODE);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache) select_cache(found, source, engine_run_samples(e), range, e->runs.space);
     }
@@ -90,10 +90,10 @@ mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int
 mega_status engine_open_caches(mega_engine *e)
 {
     size_t most = 1;
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         cache found;
         bool is_cache;
-        mega_program *p = engine_program_of(&e->chunk[c], ENGINE_DECODE);
+        mega_program *p = engine_program_of(&e->programs.chunk[c], ENGINE_DECODE);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache && found.bytes > most) most = found.bytes;
     }

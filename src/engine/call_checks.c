@@ -31,13 +31,13 @@ mega_status engine_check_given(const mega_engine *e, const char *call, const cha
 
 mega_status engine_check_allocated(const mega_engine *e, const char *call)
 {
-    if (e->is_allocated) return MEGA_OK;
+    if (e->memory.is_allocated) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no memory yet; call mega_engine_allocate first", call);
 }
 
 mega_status engine_check_weights(const mega_engine *e, const char *call)
 {
-    if (e->has_weights) return MEGA_OK;
+    if (e->memory.has_weights) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "%s: the parameters have no values; call mega_engine_initialize or mega_engine_load first (again, "
                      "where a load failed while it was reading)",
@@ -46,7 +46,7 @@ mega_status engine_check_weights(const mega_engine *e, const char *call)
 
 mega_status engine_check_forward_pass(const mega_engine *e, const char *call)
 {
-    if (e->train != NULL || e->evaluate != NULL) return MEGA_OK;
+    if (e->programs.train != NULL || e->programs.evaluate != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine was created %s, so it has no program for it; %s", call,
                      e->options.generate ? "for generation (MEGA_GENERATE)" : "with no_train and no_evaluate",
                      e->options.generate ? "call mega_engine_run, or create one in MEGA_EVAL"
@@ -55,7 +55,7 @@ mega_status engine_check_forward_pass(const mega_engine *e, const char *call)
 
 mega_status engine_check_trains(const mega_engine *e, const char *call)
 {
-    if (e->train != NULL) return MEGA_OK;
+    if (e->programs.train != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "%s: the engine was created with no_train (MEGA_EVAL), so it cannot train; create one without it",
                      call);
@@ -65,8 +65,8 @@ mega_status engine_check_trains(const mega_engine *e, const char *call)
  * from. */
 mega_status engine_check_has_loss(const mega_engine *e, const char *call)
 {
-    for (int i = 0; i < e->num_losses; i++)
-        if (e->loss[i].is_trained && e->loss[i].coefficient != 0) return MEGA_OK;
+    for (int i = 0; i < e->model.num_losses; i++)
+        if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "%s: the model has no loss with a coefficient other than 0, so a step would train nothing; declare "
@@ -90,18 +90,18 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
                          "mega_engine_train_batch: %lld micro-batches of a step were begun with mega_engine_forward; "
                          "complete the step with mega_engine_step at its accumulation boundary",
                          (long long)(e->micro.done + (e->micro.phase != ENGINE_STEPPED)));
-    if (e->has_training_data || e->batch_of == ENGINE_BATCH_OF_STEP) return MEGA_OK;
+    if (e->data.has_set || e->data.of == ENGINE_BATCH_OF_STEP) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "mega_engine_train_batch: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
-        rows[e->batch_of]);
+        rows[e->data.of]);
 }
 
 /* If the caller computes the loss itself, the model has no loss to evaluate either. */
 static mega_status check_evaluates(const mega_engine *e, const char *call)
 {
-    for (int i = 0; i < e->num_losses; i++)
-        if (e->loss[i].is_evaluated) return MEGA_OK;
+    for (int i = 0; i < e->model.num_losses; i++)
+        if (e->model.loss[i].is_evaluated) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "%s: the model has no loss to evaluate; declare one with mega_loss_add, or run mega_engine_forward "
@@ -111,7 +111,7 @@ static mega_status check_evaluates(const mega_engine *e, const char *call)
 
 mega_status engine_check_can_evaluate(const mega_engine *e, const char *call)
 {
-    if (e->evaluate == NULL)
+    if (e->programs.evaluate == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s: the engine was created with no_evaluate, so it cannot evaluate; create one without it",
                          call);
@@ -129,7 +129,7 @@ mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *su
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_evaluate_batch", "sums", sums));
     MEGA_TRY(engine_check_can_evaluate(e, "mega_engine_evaluate_batch"));
-    if (e->batch_of != ENGINE_BATCH_NONE) return mega_batch_check(e->batch);
+    if (e->data.of != ENGINE_BATCH_NONE) return mega_batch_check(e->data.batch);
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate_batch: the rows of the batch are not filled; call "
                                      "mega_engine_evaluation_batch and fill what it returns");
 }
@@ -164,9 +164,9 @@ mega_status engine_check_allocate(const mega_engine *e)
                          "mega_engine_allocate: the layout is that of a plan (planned_ranks %d), so nothing can run; "
                          "create an engine with planned_ranks 0",
                          e->options.layout.planned_ranks);
-    if (e->arena == NULL) return MEGA_OK;
+    if (e->memory.arena == NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_allocate: the engine %s; it is called once",
-                     e->is_allocated ? "has its memory already" : "failed to get its memory before");
+                     e->memory.is_allocated ? "has its memory already" : "failed to get its memory before");
 }
 
 /* The number of tokens in a micro-batch and of micro-batches in a step must fit in 32 bits. */

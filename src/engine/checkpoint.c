@@ -546,14 +546,14 @@ mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_lo
     if (st == MEGA_OK) st = checkpoint_check_folder(e, c, o);
     MEGA_TRY(engine_begin_call(e, st)); /* if one rank refuses, no rank changes */
     engine_micro_discard(e);
-    e->has_moments = true;
+    e->memory.has_moments = true;
     if (e->optimizer != NULL) mega_optimizer_begin_load(e->optimizer);
-    e->has_weights = false; /* a file that cannot be read to its end would leave a mix of old and new weights */
+    e->memory.has_weights = false; /* a file that cannot be read to its end would leave a mix of old and new weights */
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for weights of others */
     if (e->optimizer != NULL && mega_optimizer_averages(e->optimizer) && !loaded.optimizer)
         mega_optimizer_set_updates(e->optimizer, 0); /* the average starts again from these weights */
     MEGA_TRY(mega_params_publish(e->params));
-    e->has_weights = true;
+    e->memory.has_weights = true;
     *out = loaded;
     return MEGA_OK;
 }

@@ -6,7 +6,7 @@
 /* The chunks of this rank share the communication requests that a single program would have. */
 static int most_requests(const mega_engine *e)
 {
-    const int share = MEGA_PROGRAM_REQUESTS / e->chunks;
+    const int share = MEGA_PROGRAM_REQUESTS / e->programs.chunks;
     return share > 0 ? share : 1;
 }
 
@@ -30,7 +30,7 @@ static mega_status describe_generation(mega_engine *e, const mega_model *model, 
                                        mega_graph *g)
 {
     const mega_engine_options *o = &e->options;
-    const int parts = mega_model_parts_count(e->parts);
+    const int parts = mega_model_parts_count(e->model.parts);
     const mega_model_sizes what = {.mode = MEGA_GENERATE,
                                    .samples = o->micro_batch,
                                    .positions = kind == ENGINE_PREFILL ? o->prefill : 1,
@@ -39,9 +39,9 @@ static mega_status describe_generation(mega_engine *e, const mega_model *model, 
     mega_model cut = *model;
     int *first = mega_calloc((size_t)parts, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the boundaries of %d parts", parts);
-    for (int p = 0; p < parts; p++) first[p] = mega_model_parts_first(e->parts, p);
+    for (int p = 0; p < parts; p++) first[p] = mega_model_parts_first(e->model.parts, p);
     cut.first_layer = first;
-    const mega_status st = mega_model_describe(&cut, e->chunks, chunk, what, g);
+    const mega_status st = mega_model_describe(&cut, e->programs.chunks, chunk, what, g);
     mega_free(first);
     return st;
 }
@@ -56,7 +56,7 @@ static mega_status describe_program(mega_engine *e, const mega_model_parts *part
     const mega_status st = kind == ENGINE_TRAIN      ? mega_model_parts_describe(parts, part, MEGA_TRAIN, g)
                            : kind == ENGINE_EVALUATE ? mega_model_parts_describe(parts, part, MEGA_EVAL, g)
                                                      : describe_generation(e, model, chunk, kind, g);
-    if (st == MEGA_OK) e->chunk[chunk].graph[kind] = g;
+    if (st == MEGA_OK) e->programs.chunk[chunk].graph[kind] = g;
     else
         mega_graph_destroy(g);
     return st;
@@ -68,8 +68,8 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
     static const char *const name[] = {"train", "evaluate", "prefill", "decode"};
     const mega_engine_options *o = &e->options;
     const bool train = kind == ENGINE_TRAIN;
-    mega_graph *g = e->chunk[chunk].graph[kind];
-    e->chunk[chunk].graph[kind] = NULL;
+    mega_graph *g = e->programs.chunk[chunk].graph[kind];
+    e->programs.chunk[chunk].graph[kind] = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
     const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* false: there is nothing to pack */
     const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
@@ -79,12 +79,13 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
                                      .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
                                                      : accumulates                             ? 1
                                                                                                : 2,
-                                     .slots = train ? e->chunk[chunk].slots : (int)engine_micro_batches_of(o, kind),
+                                     .slots =
+                                         train ? e->programs.chunk[chunk].slots : (int)engine_micro_batches_of(o, kind),
                                      .passes = kind < ENGINE_PREFILL ? STAGE_PASSES : 0, /* outputs are read later */
                                      .world = o->world,
                                      .requests = most_requests(e),
                                      .place = o->place,
-                                     .states_of = kind == ENGINE_DECODE ? e->chunk[chunk].prefill : NULL,
+                                     .states_of = kind == ENGINE_DECODE ? e->programs.chunk[chunk].prefill : NULL,
                                      .name = name[kind]};
     return mega_program_build(g, &po, out);
 }
@@ -96,7 +97,7 @@ int64_t engine_micro_batches_of(const mega_engine_options *o, engine_kind kind)
 
 mega_pipeline engine_pipeline(const mega_engine *e, int64_t micro_batches)
 {
-    return (mega_pipeline){e->layout->pp.size, e->chunks, micro_batches};
+    return (mega_pipeline){e->layout->pp.size, e->programs.chunks, micro_batches};
 }
 
 mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out)
@@ -110,17 +111,17 @@ mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, in
 static mega_status check_messages(const mega_engine *e)
 {
     int64_t messages = 0;
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         /* of two programs, which send in one direction only */
         const int64_t of_run = e->options.generate ? e->options.micro_batches : 0;
-        const int64_t slots = e->chunk[c].slots > of_run ? e->chunk[c].slots : of_run;
-        messages += 4 * slots * mega_model_parts_values(e->parts);
+        const int64_t slots = e->programs.chunk[c].slots > of_run ? e->programs.chunk[c].slots : of_run;
+        messages += 4 * slots * mega_model_parts_values(e->model.parts);
     }
     if (messages <= MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "a pipeline of %d stages of %d programs: this stage would have up to %lld messages under way, at "
                      "most %d can be; take fewer stages, programs a stage or micro-batches",
-                     e->layout->pp.size, e->chunks, (long long)messages,
+                     e->layout->pp.size, e->programs.chunks, (long long)messages,
                      MEGA_COMM_REQUESTS - 2 * MEGA_PROGRAM_REQUESTS);
 }
 
@@ -129,20 +130,22 @@ mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
     const mega_engine_options *o = &e->options;
     mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
     if (o->no_train) p.micro_batches = p.stages; /* without training any number runs, one at a time */
-    if (e->chunks > MEGA_SCHEDULE_CHUNKS || (e->chunks > 1 && p.micro_batches % p.stages != 0))
+    if (e->programs.chunks > MEGA_SCHEDULE_CHUNKS || (e->programs.chunks > 1 && p.micro_batches % p.stages != 0))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
                          "takes a multiple of %d micro-batches, and at most %d chunks",
-                         (long long)p.micro_batches, p.stages, e->chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
-    e->chunk = mega_calloc((size_t)e->chunks, sizeof *e->chunk);
-    if (e->chunk == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->chunks);
-    for (int c = 0; c < e->chunks; c++) e->chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
+                         (long long)p.micro_batches, p.stages, e->programs.chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
+    e->programs.chunk = mega_calloc((size_t)e->programs.chunks, sizeof *e->programs.chunk);
+    if (e->programs.chunk == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->programs.chunks);
+    for (int c = 0; c < e->programs.chunks; c++)
+        e->programs.chunk[c].slots = mega_schedule_slots_of(&p, e->layout->pp.rank, c);
     MEGA_TRY(check_messages(e));
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         if (c > 0) mega_params_next_part(e->params);
-        MEGA_TRY(mega_model_parts_declare(e->parts, mega_model_parts_own(e->parts, c), e->params));
+        MEGA_TRY(mega_model_parts_declare(e->model.parts, mega_model_parts_own(e->model.parts, c), e->params));
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++)
-            if (has_program(o, k)) MEGA_TRY(describe_program(e, e->parts, model, c, k));
+            if (has_program(o, k)) MEGA_TRY(describe_program(e, e->model.parts, model, c, k));
     }
     return MEGA_OK;
 }
@@ -150,8 +153,8 @@ mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
 mega_status engine_build_chunks(mega_engine *e)
 {
     const mega_engine_options *o = &e->options;
-    for (int c = 0; c < e->chunks; c++) {
-        engine_chunk *k = &e->chunk[c];
+    for (int c = 0; c < e->programs.chunks; c++) {
+        engine_chunk *k = &e->programs.chunk[c];
         if (!o->no_train) MEGA_TRY(build_program(e, c, ENGINE_TRAIN, &k->train));
         k->whole = k->train;
         if (!o->no_evaluate) MEGA_TRY(build_program(e, c, ENGINE_EVALUATE, &k->evaluate));
@@ -159,24 +162,24 @@ mega_status engine_build_chunks(mega_engine *e)
         MEGA_TRY(build_program(e, c, ENGINE_PREFILL, &k->prefill)); /* before decode, which uses its caches */
         MEGA_TRY(build_program(e, c, ENGINE_DECODE, &k->decode));
     }
-    e->train = e->chunk[0].train;
-    e->evaluate = e->chunk[0].evaluate;
+    e->programs.train = e->programs.chunk[0].train;
+    e->programs.evaluate = e->programs.chunk[0].evaluate;
     return MEGA_OK;
 }
 
 void engine_destroy_chunks(mega_engine *e)
 {
     engine_drop_lengths(e);
-    stage_close(&e->stage);
-    stage_close(&e->evaluate_stage);
-    for (int c = 0; e->chunk != NULL && c < e->chunks; c++) {
+    stage_close(&e->programs.stage);
+    stage_close(&e->programs.evaluate_stage);
+    for (int c = 0; e->programs.chunk != NULL && c < e->programs.chunks; c++) {
         for (int k = ENGINE_KINDS - 1; k >= 0; k--) { /* decode before prefill, which owns its caches */
-            mega_graph_destroy(e->chunk[c].graph[k]);
-            mega_program_destroy(engine_program_of(&e->chunk[c], (engine_kind)k));
+            mega_graph_destroy(e->programs.chunk[c].graph[k]);
+            mega_program_destroy(engine_program_of(&e->programs.chunk[c], (engine_kind)k));
         }
-        mega_free(e->chunk[c].train_io);
+        mega_free(e->programs.chunk[c].train_io);
     }
-    mega_free(e->chunk);
+    mega_free(e->programs.chunk);
 }
 
 /* ---- memory ---- */
@@ -197,8 +200,8 @@ static const mega_program *planned_program(const engine_chunk *c, engine_kind ki
 static mega_program_regions whole_regions(const mega_engine *e)
 {
     mega_program_regions all = {0};
-    for (int c = 0; c < e->chunks && e->chunk[c].whole != NULL; c++) {
-        const mega_program_regions r = mega_program_region_bytes(e->chunk[c].whole);
+    for (int c = 0; c < e->programs.chunks && e->programs.chunk[c].whole != NULL; c++) {
+        const mega_program_regions r = mega_program_region_bytes(e->programs.chunk[c].whole);
         all.keep += r.keep;
         all.work += r.work;
         all.turn = chunks_most(all.turn, r.turn);
@@ -224,9 +227,9 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
     const mega_program_regions whole = whole_regions(e), most = train_regions(e);
     size_t train = most.work - whole.work, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
-    for (int c = 0; c < e->chunks; c++)
+    for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
-            const mega_program *p = planned_program(&e->chunk[c], k);
+            const mega_program *p = planned_program(&e->programs.chunk[c], k);
             const bool has_shorter = k == ENGINE_TRAIN && e->options.curriculum.is_on;
             mega_program_memory pm;
             if (p == NULL) continue;
@@ -259,9 +262,9 @@ void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
     const mega_program_regions train = train_regions(e);
     *stays = train.keep;
     *shared = train.work + train.turn;
-    for (int c = 0; c < e->chunks; c++)
+    for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
-            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            const mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             if (p == NULL) continue;
             const mega_program_regions r = mega_program_region_bytes(p);
             *stays += r.keep;
@@ -297,25 +300,26 @@ static mega_status allocate_train(mega_engine *e, mega_region *keep, const mega_
     l->work = (mega_region){.base = work->base, .bytes = most.work};
     l->turn = (mega_region){.base = work->base + most.work, .bytes = most.turn};
     mega_region of_keep = l->keep, of_work = l->work;
-    for (int c = 0; c < e->chunks; c++) {
-        engine_chunk *k = &e->chunk[c];
+    for (int c = 0; c < e->programs.chunks; c++) {
+        engine_chunk *k = &e->programs.chunk[c];
         MEGA_TRY(engine_allocate_train(e, k->train, k->slots, &of_keep, &of_work, l->turn, &k->train_io));
         k->whole_io = k->train_io;
     }
-    return stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0);
+    return stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0);
 }
 
 mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work)
 {
-    if (e->train != NULL) MEGA_TRY(allocate_train(e, keep, work));
-    for (int c = 0; c < e->chunks; c++)
+    if (e->programs.train != NULL) MEGA_TRY(allocate_train(e, keep, work));
+    for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
-            mega_program *p = engine_program_of(&e->chunk[c], k);
+            mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             mega_region own = *work;
             if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, &own));
-            if (k == ENGINE_EVALUATE && p != NULL) e->chunk[c].evaluate_io = bind_io(e, p, 0);
+            if (k == ENGINE_EVALUATE && p != NULL) e->programs.chunk[c].evaluate_io = bind_io(e, p, 0);
         }
-    if (e->evaluate != NULL)
-        MEGA_TRY(stage_open(&e->evaluate_stage, e->layout, e->chunk, e->chunks, ENGINE_EVALUATE, 1));
+    if (e->programs.evaluate != NULL)
+        MEGA_TRY(stage_open(&e->programs.evaluate_stage, e->layout, e->programs.chunk, e->programs.chunks,
+                            ENGINE_EVALUATE, 1));
     return engine_open_runs(e);
 }

@@ -24,10 +24,10 @@ struct engine_client {
 
 void engine_client_free(mega_engine *e)
 {
-    if (e->client == NULL) return;
-    mega_arena_fini(&e->client->arena);
-    mega_free(e->client);
-    e->client = NULL;
+    if (e->saving.client == NULL) return;
+    mega_arena_fini(&e->saving.client->arena);
+    mega_free(e->saving.client);
+    e->saving.client = NULL;
 }
 
 /* ---- saving ---- */
@@ -92,8 +92,7 @@ static mega_status run_members(const mega_engine *e, const mega_client_state *c,
     mega_status st = c != NULL ? client_object(c, &object) : MEGA_OK;
     bool is_whole = root != NULL;
     if (object != NULL) is_whole = json_object_set_new(root, CLIENT_MEMBER, object) == 0 && is_whole;
-    if (e->has_training_data)
-        is_whole = json_object_set_new(root, ENGINE_DATA_MEMBER, engine_data_json(e)) == 0 && is_whole;
+    if (e->data.has_set) is_whole = json_object_set_new(root, ENGINE_DATA_MEMBER, engine_data_json(e)) == 0 && is_whole;
     *out = st == MEGA_OK && is_whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     if (st == MEGA_OK && *out == NULL) st = MEGA_NO_MEMORY("checkpoint", "the state of the caller");
@@ -148,12 +147,12 @@ static mega_status save_client(mega_engine *e, const char *folder, const char *t
     if (st == MEGA_OK)
         st = engine_save(e, &(mega_engine_save_options){.folder = folder,
                                                         .tag = tag,
-                                                        .save_dtype = e->save_dtype,
-                                                        .max_shard_size = e->max_shard_size,
+                                                        .save_dtype = e->saving.dtype,
+                                                        .max_shard_size = e->saving.max_shard_size,
                                                         .extra_json = members,
                                                         .client_array = client != NULL ? client->array : NULL,
                                                         .num_client_arrays = client != NULL ? client->num_arrays : 0,
-                                                        .keep = e->keep_checkpoints});
+                                                        .keep = e->saving.keep});
     free(members);
     return st;
 }
@@ -221,10 +220,10 @@ static mega_status client_read_arrays(struct engine_client *client, const mega_c
 static mega_status read_client(mega_engine *e, const mega_checkpoint *c)
 {
     engine_client_free(e);
-    e->client = mega_calloc(1, sizeof *e->client);
-    if (e->client == NULL) return no_memory_for_client();
-    MEGA_TRY(client_read_member(e->client, c));
-    return client_read_arrays(e->client, c);
+    e->saving.client = mega_calloc(1, sizeof *e->saving.client);
+    if (e->saving.client == NULL) return no_memory_for_client();
+    MEGA_TRY(client_read_member(e->saving.client, c));
+    return client_read_arrays(e->saving.client, c);
 }
 
 /* Collective over the world. Opens a checkpoint. Sets *out to NULL if tag is NULL and the folder holds no
@@ -259,7 +258,7 @@ static mega_engine_load_options client_load_options(const mega_engine *e, const 
                                                     const mega_load_options *o)
 {
     const bool has_run = mega_checkpoint_run_json(c) != NULL;
-    const bool keeps = o->module_only || e->lr_scheduler.lr != NULL;
+    const bool keeps = o->module_only || e->step.scheduler.lr != NULL;
     return (mega_engine_load_options){.finetune = o->module_only,
                                       .no_states = o->no_optimizer_states,
                                       .no_schedule = o->no_lr_scheduler_states,
@@ -271,11 +270,12 @@ void engine_start_again(mega_engine *e)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     e->progress = (mega_engine_progress){0};
-    e->grad_norm = NAN;
+    e->step.grad_norm = NAN;
     engine_scale_reset(e);
     if (e->optimizer == NULL) return;
     mega_optimizer_set_updates(e->optimizer, 0);
-    if (!e->has_moments) return; /* the first update is the first to touch their pages, on the cores that use them */
+    if (!e->memory.has_moments)
+        return; /* the first update is the first to touch their pages, on the cores that use them */
     for (int m = 0; m < mega_optimizer_num_moments(e->optimizer); m++)
         for (int i = 0; i < mega_params_count(e->params); i++) {
             void *moment = mega_optimizer_moment(e->optimizer, m, i);
@@ -297,7 +297,7 @@ static mega_status load_client(mega_engine *e, const char *folder, const char *t
     }
     const mega_engine_load_options o =
         client_load_options(e, c, options != NULL ? options : &(mega_load_options){.module_only = false});
-    const bool takes_any = o.finetune || e->train == NULL || (options != NULL && options->other_training_data);
+    const bool takes_any = o.finetune || e->programs.train == NULL || (options != NULL && options->other_training_data);
     st = engine_agree(e, takes_any ? MEGA_OK : engine_check_data(e, c));
     if (st == MEGA_OK) st = engine_agree(e, read_client(e, c));
     if (st == MEGA_OK) st = engine_load(e, c, &o, &loaded);
@@ -305,7 +305,7 @@ static mega_status load_client(mega_engine *e, const char *folder, const char *t
     MEGA_TRY(st);
     if (o.finetune) engine_start_again(e);
     *out_found = true;
-    if (out_client != NULL) *out_client = &e->client->state;
+    if (out_client != NULL) *out_client = &e->saving.client->state;
     return MEGA_OK;
 }
 

@@ -90,8 +90,8 @@ mega_status engine_compare_models(const mega_engine *e)
 {
     const mega_compared l = {.what = "models",
                              .item = "layer",
-                             .of = e->parts,
-                             .count = mega_model_parts_layers(e->parts),
+                             .of = e->model.parts,
+                             .count = mega_model_parts_layers(e->model.parts),
                              .hash = hash_layers,
                              .describe = describe_layer};
     return mega_comm_compare(e->layout->world.comm, &l);
@@ -101,9 +101,9 @@ mega_status engine_compare_models(const mega_engine *e)
 
 static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
 {
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
-            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            const mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             if (p != NULL) MEGA_TRY(mega_program_compare_collectives(p, comm));
         }
     }
@@ -115,15 +115,15 @@ static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, c
 {
     const mega_layout *l = e->layout;
     const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
-    const int64_t steps = e->train != NULL ? mega_schedule_make(p, l->pp.rank, step) : 0;
-    if (e->train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, ENGINE_TRAIN));
+    const int64_t steps = e->programs.train != NULL ? mega_schedule_make(p, l->pp.rank, step) : 0;
+    if (e->programs.train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, ENGINE_TRAIN));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
-        if (e->train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
+        if (e->programs.train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
         MEGA_TRY(compare_programs(e, axis[i]->comm));
     }
     mega_schedule_forward(p->stages, p->chunks, p->micro_batches, step);
     for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++)
-        if (engine_program_of(&e->chunk[0], k) != NULL)
+        if (engine_program_of(&e->programs.chunk[0], k) != NULL)
             MEGA_TRY(engine_compare_links(e, step, p->micro_batches * p->chunks, k));
     return MEGA_OK;
 }

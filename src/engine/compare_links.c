@@ -30,7 +30,7 @@ static bool message_of(const messages *m, const mega_schedule_step *x, int list,
                                                 MEGA_BORDER_OUTPUT_GRADIENT};
     const bool is_forward = list == SENT_FORWARD || list == AWAITED_FORWARD;
     const bool is_behind = list == SENT_FORWARD || list == AWAITED_BACK; /* the border at the end of the chunk */
-    const mega_program *p = engine_program_of(&m->e->chunk[x->chunk], m->kind);
+    const mega_program *p = engine_program_of(&m->e->programs.chunk[x->chunk], m->kind);
     if (x->forward != is_forward) return false;
     out->border = (int64_t)x->chunk * m->e->layout->pp.size + m->e->layout->pp.rank + is_behind;
     out->micro_batch = x->micro_batch;
@@ -149,7 +149,7 @@ mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step 
 {
     const mega_axis *pp = &e->layout->pp;
     const messages m = {e, step, steps, kind};
-    if (mega_model_parts_count(e->parts) == 1) return MEGA_OK; /* a model of one part has no borders */
+    if (mega_model_parts_count(e->model.parts) == 1) return MEGA_OK; /* a model of one part has no borders */
     stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);
     mega_status st = links_gather(&m, INT64_MAX, all);

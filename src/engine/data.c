@@ -13,12 +13,12 @@
 /* Mapped samples of a run have no epochs of their own (mega_dataset_sampled). */
 static bool has_epochs(const mega_engine *e)
 {
-    return e->has_training_data && e->training_data.count < INT64_MAX;
+    return e->data.has_set && e->data.set.count < INT64_MAX;
 }
 
 mega_status engine_cut_epochs(mega_engine *e)
 {
-    mega_dataset *d = &e->training_data;
+    mega_dataset *d = &e->data.set;
     const mega_batch_ramp *b = &e->options.batch;
     if (!e->options.drop_last || !has_epochs(e)) return MEGA_OK;
     if (b->samples > 0)
@@ -46,9 +46,9 @@ static const char *const data_name[NUM_OF_DATA] = {"given", "first", "count", "i
 
 static int64_t of_data(const mega_engine *e, int64_t i)
 {
-    const mega_dataset *d = &e->training_data;
-    const int64_t value[NUM_OF_DATA] = {e->has_training_data, d->first,         d->count,
-                                        d->in_order,          read_of_epoch(d), (int64_t)e->training_data_hash};
+    const mega_dataset *d = &e->data.set;
+    const int64_t value[NUM_OF_DATA] = {e->data.has_set, d->first,         d->count,
+                                        d->in_order,     read_of_epoch(d), (int64_t)e->data.hash};
     return value[i];
 }
 
@@ -100,14 +100,14 @@ mega_status engine_compare_data(const mega_engine *e)
 
 json_t *engine_data_json(const mega_engine *e)
 {
-    const mega_dataset *d = &e->training_data;
+    const mega_dataset *d = &e->data.set;
     char hash[VALUE_TEXT];
     json_t *out = json_pack("{s:I, s:I, s:b}", data_name[DATA_FIRST], (json_int_t)d->first, data_name[DATA_COUNT],
                             (json_int_t)d->count, data_name[DATA_IN_ORDER], (int)d->in_order);
     if (d->epoch > 0 && out != NULL) (void)json_object_set_new(out, data_name[DATA_EPOCH], json_integer(d->epoch));
     if (d->hash != NULL && out != NULL)
         (void)json_object_set_new(out, data_name[DATA_HASH],
-                                  json_string(value_text(hash, DATA_HASH, (int64_t)e->training_data_hash)));
+                                  json_string(value_text(hash, DATA_HASH, (int64_t)e->data.hash)));
     return out;
 }
 
@@ -133,8 +133,8 @@ static void list_differences(const mega_engine *e, const json_t *stored, mega_bu
     for (int i = DATA_FIRST; i < NUM_OF_DATA; i++) {
         int64_t value;
         if (!stored_value(stored, i, &value) || value == of_data(e, i)) continue;
-        if (i == DATA_HASH && e->training_data.hash == NULL) continue;
-        const bool is_whole = e->training_data.epoch == 0 && json_object_get(stored, data_name[i]) == NULL;
+        if (i == DATA_HASH && e->data.set.hash == NULL) continue;
+        const bool is_whole = e->data.set.epoch == 0 && json_object_get(stored, data_name[i]) == NULL;
         if (i == DATA_EPOCH && is_whole) continue; /* the counts say it */
         mega_buffer_printf(out, "\n  training_data->%s: %s here, %s in the checkpoint", data_name[i],
                            value_text(here, i, of_data(e, i)), value_text(there, i, value));
@@ -145,7 +145,7 @@ mega_status engine_check_data(const mega_engine *e, const mega_checkpoint *c)
 {
     json_t *root = NULL;
     mega_buffer differences = {0};
-    if (!e->has_training_data || mega_checkpoint_run_json(c) == NULL) return MEGA_OK;
+    if (!e->data.has_set || mega_checkpoint_run_json(c) == NULL) return MEGA_OK;
     MEGA_TRY(mega_run_json(&root, c));
     const json_int_t consumed = json_integer_value(json_object_get(root, "consumed_train_samples"));
     if (consumed > 0) list_differences(e, json_object_get(root, ENGINE_DATA_MEMBER), &differences);

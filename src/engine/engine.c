@@ -82,16 +82,18 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
 void engine_find_begun(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
-    for (int i = 0; i < count; i++) e->begun[i] = false;
-    for (int c = 0; c < e->chunks; c++)
-        for (int i = 0; i < count; i++) e->begun[i] = e->begun[i] || mega_program_begins_gradient(e->chunk[c].train, i);
+    for (int i = 0; i < count; i++) e->programs.begun[i] = false;
+    for (int c = 0; c < e->programs.chunks; c++)
+        for (int i = 0; i < count; i++)
+            e->programs.begun[i] = e->programs.begun[i] || mega_program_begins_gradient(e->programs.chunk[c].train, i);
 }
 
 static mega_status find_begun(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
-    e->begun = mega_calloc((size_t)count + 1, sizeof *e->begun);
-    if (e->begun == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
+    e->programs.begun = mega_calloc((size_t)count + 1, sizeof *e->programs.begun);
+    if (e->programs.begun == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
     engine_find_begun(e);
     return MEGA_OK;
 }
@@ -101,12 +103,12 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     const mega_engine_options *o = &e->options;
     const int stages = e->layout->pp.size;
     const mega_model_sizes sizes = {
-        .mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq, .groups = e->groups};
+        .mode = MEGA_EVAL, .samples = o->micro_batch, .positions = o->seq, .groups = e->model.groups};
     mega_model walked = *model;
     engine_override_recompute(o, &walked);
     if (o->generate) walked.sequence_parallel = false; /* MEGA_GENERATE allows any number of rows */
-    e->chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
-    return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->chunks, &e->parts);
+    e->programs.chunks = stages > 1 && o->stage_programs > 1 ? o->stage_programs : 1;
+    return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->programs.chunks, &e->model.parts);
 }
 
 mega_status engine_build(mega_engine *e, const mega_model *model)
@@ -117,13 +119,13 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     e->lengths.now = o->seq;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
-    if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->groups));
+    if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->model.groups));
     MEGA_TRY(mega_params_create(e->layout, &e->params));
-    mega_params_set_groups(e->params, e->groups);
+    mega_params_set_groups(e->params, e->model.groups);
     MEGA_TRY(engine_walk_model(e, model));
-    MEGA_TRY(mega_param_groups_check(e->groups, mega_model_parts_params(e->parts)));
+    MEGA_TRY(mega_param_groups_check(e->model.groups, mega_model_parts_params(e->model.parts)));
     MEGA_TRY(engine_choose_regions(e, model));
-    e->batch_capacity = o->batch.global_batch / e->layout->dp.size;
+    e->data.capacity = o->batch.global_batch / e->layout->dp.size;
     if (compresses) o->place.overlap_reduce = false; /* the update decides whether gradients are summed */
     MEGA_TRY(engine_describe_chunks(e, model));      /* declares the parameters */
     MEGA_TRY(engine_find_ties(e));
@@ -184,7 +186,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "setup");
     mega_engine *e = mega_calloc(1, sizeof *e);
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
-    e->grad_norm = NAN;
+    e->step.grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
     if (st == MEGA_OK) engine_scale_reset(e);
@@ -233,7 +235,7 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
         if (out != NULL) *out = (mega_engine_cost){0, 0};
         return;
     }
-    *out = e->lengths.now == e->options.seq ? engine_cost_of(e, e->parts) : e->lengths.cost;
+    *out = e->lengths.now == e->options.seq ? engine_cost_of(e, e->model.parts) : e->lengths.cost;
 }
 
 void mega_engine_destroy(mega_engine *e)
@@ -243,27 +245,27 @@ void mega_engine_destroy(mega_engine *e)
         mega_warn("%s; the engine was not destroyed", mega_error_message());
         return;
     }
-    mega_reader_destroy(e->reader);    /* first: its thread writes to memory of the engine */
-    (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
+    mega_reader_destroy(e->data.reader); /* first: its thread writes to memory of the engine */
+    (void)mega_update_wait(e->update);   /* other ranks may still read this rank's memory */
     engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);
     mega_update_destroy(e->update);
     mega_optimizer_destroy(e->optimizer);
     mega_params_destroy(e->params);
-    mega_model_parts_destroy(e->parts);
-    mega_param_groups_destroy(e->groups);
+    mega_model_parts_destroy(e->model.parts);
+    mega_param_groups_destroy(e->model.groups);
     mega_layout_destroy(e->layout);
-    mega_batch_destroy(e->batch);
-    mega_free(e->begun);
-    mega_free(e->tie);
-    mega_free(e->tied_stages);
-    mega_free(e->schedule);
-    mega_pages_free(e->arena, e->arena_bytes);
+    mega_batch_destroy(e->data.batch);
+    mega_free(e->programs.begun);
+    mega_free(e->ties.of);
+    mega_free(e->ties.stages);
+    mega_free(e->programs.schedule);
+    mega_pages_free(e->memory.arena, e->memory.bytes);
     engine_client_free(e);
     engine_forget_setup(e);
-    mega_team_destroy(e->own_team);
-    mega_world_destroy(e->own_world);
+    mega_team_destroy(e->own.team);
+    mega_world_destroy(e->own.world);
     mega_free(e);
 }
 
@@ -284,15 +286,16 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.shards = mega_params_shards(e->params).size;
     m.masters = mega_params_master_bytes(e->params);
     m.weights = mega_params_bytes(e->params, MEGA_PARAMS_WEIGHTS) - m.masters;
-    m.gradients =
-        e->train != NULL ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + mega_update_scratch_bytes(e->update) : 0;
+    m.gradients = e->programs.train != NULL
+                      ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + mega_update_scratch_bytes(e->update)
+                      : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
-    m.data = mega_batch_bytes(e->batch) + mega_reader_bytes(e->reader);
+    m.data = mega_batch_bytes(e->data.batch) + mega_reader_bytes(e->data.reader);
     for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
-    const size_t threads = (size_t)mega_team_size(e->options.team) + (e->reader != NULL ? 1 : 0);
+    const size_t threads = (size_t)mega_team_size(e->options.team) + (e->data.reader != NULL ? 1 : 0);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + mega_layout_bytes(e->layout);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
-    m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->parts);
+    m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->model.parts);
     engine_chunks_memory(e, &m);
     *out = m;
 }
@@ -300,21 +303,22 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 const mega_program *mega_engine_program(const mega_engine *e, bool train)
 {
     if (!engine_is_given(e, "mega_engine_program")) return NULL;
-    return train ? e->train : e->evaluate;
+    return train ? e->programs.train : e->programs.evaluate;
 }
 
 const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
 {
     if (!engine_is_given(e, "mega_engine_chunk_program")) return NULL;
-    if (chunk >= 0 && chunk < e->chunks) return train ? e->chunk[chunk].train : e->chunk[chunk].evaluate;
+    if (chunk >= 0 && chunk < e->programs.chunks)
+        return train ? e->programs.chunk[chunk].train : e->programs.chunk[chunk].evaluate;
     (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
-                    e->chunks - 1);
+                    e->programs.chunks - 1);
     return NULL;
 }
 
 int mega_engine_chunks(const mega_engine *e)
 {
-    return engine_is_given(e, "mega_engine_chunks") ? e->chunks : 0;
+    return engine_is_given(e, "mega_engine_chunks") ? e->programs.chunks : 0;
 }
 
 const mega_update *mega_engine_update_program(const mega_engine *e)
@@ -331,12 +335,12 @@ mega_params *mega_engine_params(const mega_engine *e)
 const mega_params *mega_engine_whole(const mega_engine *e)
 {
     if (!engine_is_given(e, "mega_engine_whole")) return NULL;
-    return mega_model_parts_params(e->parts);
+    return mega_model_parts_params(e->model.parts);
 }
 
 const mega_model_parts *mega_engine_parts(const mega_engine *e)
 {
-    return engine_is_given(e, "mega_engine_parts") ? e->parts : NULL;
+    return engine_is_given(e, "mega_engine_parts") ? e->model.parts : NULL;
 }
 
 mega_optimizer *mega_engine_optimizer(const mega_engine *e)
@@ -362,37 +366,37 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e)
 static mega_status engine_allocate_batch(mega_engine *e, mega_region *region)
 {
     void *memory = NULL;
-    MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->batch), "the rows of a step"));
-    MEGA_TRY(mega_batch_allocate(e->batch, memory));
-    if (e->reader == NULL) return MEGA_OK;
-    MEGA_TRY(mega_region_take(region, &memory, mega_reader_bytes(e->reader), "the rows that are read ahead"));
-    return mega_reader_start(e->reader, memory);
+    MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->data.batch), "the rows of a step"));
+    MEGA_TRY(mega_batch_allocate(e->data.batch, memory));
+    if (e->data.reader == NULL) return MEGA_OK;
+    MEGA_TRY(mega_region_take(region, &memory, mega_reader_bytes(e->data.reader), "the rows that are read ahead"));
+    return mega_reader_start(e->data.reader, memory);
 }
 
 /* Allocates all large buffers in one mapping: first the persistent ones, then the region that programs share. */
 static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
 {
-    const int buffers = MEGA_PARAMS_WEIGHTS | (e->train != NULL ? MEGA_PARAMS_GRADS : 0);
-    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->batch)) +
-                   mega_region_round(mega_reader_bytes(e->reader)) +
+    const int buffers = MEGA_PARAMS_WEIGHTS | (e->programs.train != NULL ? MEGA_PARAMS_GRADS : 0);
+    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->data.batch)) +
+                   mega_region_round(mega_reader_bytes(e->data.reader)) +
                    mega_region_round(mega_update_scratch_bytes(e->update));
     size_t own, shared;
     if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
     engine_chunks_region(e, &own, &shared);
     stays += own;
-    e->arena_bytes = stays + shared;
-    MEGA_TRY(mega_pages_alloc(&e->arena, e->arena_bytes, "the memory of the engine"));
-    *keep = (mega_region){.base = e->arena, .bytes = stays};
-    *work = (mega_region){.base = (char *)e->arena + stays, .bytes = shared};
+    e->memory.bytes = stays + shared;
+    MEGA_TRY(mega_pages_alloc(&e->memory.arena, e->memory.bytes, "the memory of the engine"));
+    *keep = (mega_region){.base = e->memory.arena, .bytes = stays};
+    *work = (mega_region){.base = (char *)e->memory.arena + stays, .bytes = shared};
     return MEGA_OK;
 }
 
 static mega_status engine_allocate(mega_engine *e)
 {
-    const int64_t of_batch = e->batch_capacity / e->options.micro_batch;
+    const int64_t of_batch = e->data.capacity / e->options.micro_batch;
     const int64_t of_run = e->options.generate ? e->options.micro_batches : 1;
     const int64_t micro_batches = of_batch > of_run ? of_batch : of_run;
-    const bool train = e->train != NULL;
+    const bool train = e->programs.train != NULL;
     mega_region keep, work;
     MEGA_TRY(engine_check_allocate(e));
     MEGA_TRY(engine_allocate_arena(e, &keep, &work));
@@ -402,8 +406,8 @@ static mega_status engine_allocate(mega_engine *e)
     MEGA_TRY(mega_region_take(&keep, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
     if (train) mega_update_allocate(e->update, scratch);
     const mega_pipeline all = engine_pipeline(e, micro_batches);
-    e->schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->schedule);
-    if (e->schedule == NULL)
+    e->programs.schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->programs.schedule);
+    if (e->programs.schedule == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
                          (long long)micro_batches);
     if (train) MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
@@ -425,18 +429,18 @@ static mega_status initialize(mega_engine *e, uint32_t seed)
     MEGA_TRY(engine_begin_call(e, check_initialize(e)));
     engine_micro_discard(e);
     engine_start_again(e);
-    e->has_moments = true;
+    e->memory.has_moments = true;
     MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
-    e->has_weights = true;
+    e->memory.has_weights = true;
     return MEGA_OK;
 }
 
 static mega_status allocate_all(mega_engine *e)
 {
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
-    e->is_allocated = true;
+    e->memory.is_allocated = true;
     mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
-    return e->initializes ? initialize(e, e->options.dropout_seed) : MEGA_OK;
+    return e->memory.initializes ? initialize(e, e->options.dropout_seed) : MEGA_OK;
 }
 
 mega_status mega_engine_allocate(mega_engine *e)

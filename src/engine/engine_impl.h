@@ -117,62 +117,113 @@ typedef struct engine_runs {
     mega_error_record failed;         /* first error of this rank since the last wait */
 } engine_runs;
 
+/* The parameters of this rank that other stages hold too, in model order (update.c). */
+typedef struct engine_ties {
+    mega_update_tie *of;
+    int count;
+    int *stages; /* the stages of all ties, concatenated */
+} engine_ties;
+
+/* What the model consists of, on all ranks alike. */
+typedef struct engine_model {
+    mega_param_groups *groups; /* NULL: none */
+    mega_model_parts *parts;   /* the parts of the whole model */
+    engine_loss loss[MEGA_METRICS];
+    int num_losses;
+} engine_model;
+
+/* What this rank runs (chunks.c). */
+typedef struct engine_programs {
+    engine_chunk *chunk; /* [chunks] one, or several if pipeline stages are interleaved */
+    int chunks;
+    mega_program *train, *evaluate;     /* programs of the first chunk; NULL: not built */
+    engine_stage stage, evaluate_stage; /* messages of train and of evaluate to and from other pipeline stages */
+    mega_schedule_step *schedule;       /* buffer, long enough for the largest batch */
+    bool *begun;                        /* [parameters] the first micro-batch of a step overwrites the gradient */
+    bool is_level_set;                  /* a plan of recompute.c: recompute at this level (model_parts.h) */
+    int level;
+} engine_programs;
+
+/* Memory, and what it holds. */
+typedef struct engine_arena {
+    void *arena; /* all large buffers, in one memory mapping */
+    size_t bytes;
+    bool is_allocated; /* all ranks have allocated their memory */
+    bool initializes;  /* mega_engine_allocate initializes the weights */
+    bool has_weights;  /* initialized or loaded */
+    bool has_moments;  /* initialized, or a load has started: optimizer states may be nonzero */
+} engine_arena;
+
+/* Where samples come from (batches.c, data.c, evaluate.c). */
+typedef struct engine_data {
+    mega_batch *batch;
+    engine_batch_of of;
+    int64_t capacity; /* of the batch, in rows */
+    mega_dataset set; /* training data of mega_setup */
+    bool has_set;
+    uint64_t hash;       /* 0 without set.hash */
+    mega_reader *reader; /* reads training data ahead; NULL: the caller's thread reads them */
+    engine_evaluated evaluated;
+} engine_data;
+
+/* Numbers of the step. */
+typedef struct engine_step {
+    int64_t expected;            /* micro-batches that the loss factor of the current step assumes */
+    double grad_norm;            /* gradient norm of the last step; NAN: it was skipped */
+    mega_loss_scale scale;       /* of the next step, with fp16 */
+    mega_lr_scheduler scheduler; /* lr NULL: options.schedule */
+} engine_step;
+
+/* Checkpoints. */
+typedef struct engine_saving {
+    int64_t max_shard_size;       /* bytes of a file of weights; 0: no limit */
+    mega_dtype dtype;             /* dtype of the weights that mega_engine_save_checkpoint writes */
+    int keep;                     /* checkpoints */
+    struct engine_client *client; /* the caller's state from the last load (client_state.c) */
+} engine_saving;
+
+/* What the engine created from mega_setup (setup.c). */
+typedef struct engine_own {
+    mega_world *world; /* NULL, as team: the caller's */
+    mega_team *team;
+    struct setup_values *said; /* options as given in argv and a JSON, for messages; NULL: given as numbers */
+} engine_own;
+
+/* What looks on while a step runs. */
+typedef struct engine_watch {
+    mega_profile *profile;   /* borrowed; NULL: steps are not profiled */
+    engine_search *search;   /* borrowed; NULL: no search for non-finite values */
+    engine_monitor *monitor; /* NULL: none, or no step yet */
+} engine_watch;
+
+/* Calls that have not returned (busy.c). */
+typedef struct engine_calls {
+    atomic_int lr_depth;           /* of step.scheduler.lr */
+    _Atomic(const char *) running; /* NULL: none */
+} engine_calls;
+
+/* A file reaches the members of another subject by the subject's name only. */
 struct mega_engine {
     mega_engine_options options;
     mega_layout *layout;
-    mega_param_groups *groups; /* NULL: none */
     mega_params *params;
-    mega_model_parts *parts; /* the parts of the whole model */
-    mega_update_tie *tie;    /* parameters of this rank that other stages hold too, in model order */
-    int ties;
-    int *tied_stages; /* the stages of all ties, concatenated */
     mega_optimizer *optimizer;
     mega_update *update; /* the end of a step; NULL without an optimizer */
-    engine_chunk *chunk; /* [chunks] one, or several if pipeline stages are interleaved */
-    int chunks;
-    mega_program *train, *evaluate; /* programs of the first chunk; NULL: not built */
-    engine_loss loss[MEGA_METRICS];
-    int num_losses;
-    bool *begun;                        /* [parameters] the first micro-batch of a step overwrites the gradient */
-    engine_stage stage, evaluate_stage; /* messages of train and of evaluate to and from other pipeline stages */
-    mega_schedule_step *schedule;       /* buffer, long enough for the largest batch */
-    mega_batch *batch;
-    engine_batch_of batch_of;
-    bool has_weights; /* initialized or loaded */
-    bool has_moments; /* initialized, or a load has started: optimizer states may be nonzero */
-    engine_lengths lengths;
-    int64_t batch_capacity; /* in rows */
-    bool is_allocated;      /* all ranks have allocated their memory */
-    void *arena;            /* all large buffers, in one memory mapping */
-    size_t arena_bytes;
     mega_engine_progress progress;
-    engine_evaluated evaluated;
-    int64_t expected;  /* micro-batches that the loss factor of the current step assumes */
-    bool is_level_set; /* a plan of recompute.c: recompute at this level (model_parts.h) */
-    int level;
+    engine_model model;
+    engine_ties ties;
+    engine_programs programs;
+    engine_arena memory;
+    engine_data data;
+    engine_step step;
+    engine_gradients gradients;
+    engine_lengths lengths;
     engine_micro micro;
     engine_runs runs;
-    engine_gradients gradients;
-    double grad_norm;      /* gradient norm of the last step; NAN: it was skipped */
-    mega_loss_scale scale; /* of the next step, with fp16 */
-    mega_dataset training_data;
-    bool has_training_data;
-    uint64_t training_data_hash;    /* 0 without training_data.hash */
-    mega_reader *reader;            /* reads training data ahead; NULL: the caller's thread reads them */
-    mega_lr_scheduler lr_scheduler; /* lr NULL: options.schedule */
-    bool initializes;               /* mega_engine_allocate initializes the weights */
-    int64_t max_shard_size;         /* bytes of a file of weights; 0: no limit */
-    mega_dtype save_dtype;          /* dtype of the weights that mega_engine_save_checkpoint writes */
-    int keep_checkpoints;
-    mega_world *own_world; /* world and team that the engine created; NULL: the caller's */
-    mega_team *own_team;
-    struct setup_values *said;    /* options as given in argv and a JSON, for messages; NULL: given as numbers */
-    struct engine_client *client; /* the caller's state from the last load (client_state.c) */
-    mega_profile *profile;        /* borrowed; NULL: steps are not profiled */
-    engine_search *search;        /* borrowed; NULL: no search for non-finite values */
-    engine_monitor *monitor;      /* NULL: none, or no step yet */
-    atomic_int lr_depth;          /* calls of lr_scheduler.lr that have not returned */
-    _Atomic(const char *) call;   /* the call that is running (busy.c); NULL: none */
+    engine_saving saving;
+    engine_own own;
+    engine_watch watch;
+    engine_calls calls;
 };
 
 /* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter,

@@ -32,13 +32,13 @@ typedef struct evaluated_part {
 static int64_t evaluate_place(const mega_engine *e, int64_t micro_batch)
 {
     const int64_t size = e->options.micro_batch;
-    return e->evaluated.first + mega_engine_sample(e, micro_batch * size) / size;
+    return e->data.evaluated.first + mega_engine_sample(e, micro_batch * size) / size;
 }
 
 double engine_evaluated_times(const mega_engine *e, int64_t micro_batch)
 {
-    if (e->evaluated.count == 0) return 1;
-    return evaluate_place(e, micro_batch) < e->evaluated.count ? e->evaluated.times : 0;
+    if (e->data.evaluated.count == 0) return 1;
+    return evaluate_place(e, micro_batch) < e->data.evaluated.count ? e->data.evaluated.times : 0;
 }
 
 /* Local. Fills the batch with the next micro-batches of a part. Those past its end repeat its last one, with weight
@@ -48,11 +48,11 @@ static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, const ev
     const int64_t size = e->options.micro_batch;
     mega_dataset in_order = *d;
     in_order.in_order = true;
-    mega_batch *b = engine_evaluation_batch(e, e->batch_capacity, 0);
+    mega_batch *b = engine_evaluation_batch(e, e->data.capacity, 0);
     if (b == NULL) return MEGA_ERR_USAGE;
-    for (int64_t i = 0; i < e->batch_capacity; i++) {
+    for (int64_t i = 0; i < e->data.capacity; i++) {
         int64_t place = evaluate_place(e, i / size);
-        if (place >= e->evaluated.count) place = e->evaluated.count - 1;
+        if (place >= e->data.evaluated.count) place = e->data.evaluated.count - 1;
         mega_batch_set_index(b, i, part->first + place * part->taken + i % size % part->taken);
     }
     MEGA_TRY(mega_dataset_fill(&in_order, e->options.dropout_seed, b));
@@ -61,10 +61,11 @@ static mega_status evaluate_fill(mega_engine *e, const mega_dataset *d, const ev
 
 static mega_status evaluate_part(mega_engine *e, const mega_dataset *d, const evaluated_part *part, engine_sums *sums)
 {
-    const int64_t size = e->options.micro_batch, global = e->batch_capacity / size * e->layout->dp.size;
-    e->evaluated.count = part->count / part->taken;
-    e->evaluated.times = (double)part->taken / (double)size;
-    for (e->evaluated.first = 0; e->evaluated.first < e->evaluated.count; e->evaluated.first += global) {
+    const int64_t size = e->options.micro_batch, global = e->data.capacity / size * e->layout->dp.size;
+    e->data.evaluated.count = part->count / part->taken;
+    e->data.evaluated.times = (double)part->taken / (double)size;
+    for (e->data.evaluated.first = 0; e->data.evaluated.first < e->data.evaluated.count;
+         e->data.evaluated.first += global) {
         MEGA_TRY(engine_agree(e, evaluate_fill(e, d, part)));
         MEGA_TRY(engine_agree(e, engine_run_evaluation(e, sums)));
     }
@@ -106,15 +107,15 @@ static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset,
     mega_step_result r = {0};
     MEGA_TRY(engine_begin_call(e, evaluate_check(e, dataset, max_batches, out)));
     MEGA_TRY(evaluate_compare(e, dataset, max_batches));
-    const int64_t global = e->batch_capacity * e->layout->dp.size;
+    const int64_t global = e->data.capacity * e->layout->dp.size;
     r.samples = dataset->count;
     if (max_batches > 0 && max_batches <= (dataset->count - 1) / global) r.samples = max_batches * global;
     const mega_status st = evaluate_samples(e, dataset, r.samples, &sums);
-    e->evaluated = (engine_evaluated){0};
-    e->batch_of = ENGINE_BATCH_NONE;
+    e->data.evaluated = (engine_evaluated){0};
+    e->data.of = ENGINE_BATCH_NONE;
     MEGA_TRY(st);
-    for (int i = 0; i < e->num_losses; i++) {
-        const engine_loss *l = &e->loss[i];
+    for (int i = 0; i < e->model.num_losses; i++) {
+        const engine_loss *l = &e->model.loss[i];
         r.metric[i] = !l->is_evaluated              ? NAN
                       : sums.of[i][LOSS_WEIGHT] > 0 ? sums.of[i][LOSS_SUM] / sums.of[i][LOSS_WEIGHT]
                                                     : 0;

@@ -18,14 +18,14 @@ typedef struct kinds {
 static mega_batch_input *inputs_records_at(const mega_engine *e, mega_batch_input *all, int stage, int chunk,
                                            engine_kind k)
 {
-    return all + ((size_t)(stage * e->chunks + chunk) * ENGINE_KINDS + k) * MEGA_INPUTS;
+    return all + ((size_t)(stage * e->programs.chunks + chunk) * ENGINE_KINDS + k) * MEGA_INPUTS;
 }
 
 static mega_status inputs_read_own(const mega_engine *e, mega_batch_input *own)
 {
-    for (int c = 0; c < e->chunks; c++)
+    for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
-            const mega_program *p = engine_program_of(&e->chunk[c], k);
+            const mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             int count;
             if (p == NULL) continue;
             MEGA_TRY(mega_batch_inputs_of(p, e->options.micro_batch, inputs_records_at(e, own, 0, c, k), &count));
@@ -39,7 +39,7 @@ static mega_status inputs_add_all(const mega_engine *e, kinds of, mega_batch_inp
                                   mega_batch *out)
 {
     for (engine_kind k = of.first; k <= of.last; k++)
-        for (int part = 0; part < stages * e->chunks; part++) {
+        for (int part = 0; part < stages * e->programs.chunks; part++) {
             const mega_batch_input *in = inputs_records_at(e, all, part % stages, part / stages, k);
             for (int i = 0; i < MEGA_INPUTS && in[i].name[0] != '\0'; i++)
                 MEGA_TRY(mega_batch_add(out, &in[i], part % stages == own));
@@ -51,7 +51,7 @@ static mega_status inputs_add_all(const mega_engine *e, kinds of, mega_batch_inp
  * different numbers of rows. */
 static mega_status make_batches(mega_engine *e, mega_batch_input *all, int stages, int own)
 {
-    MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->batch));
+    MEGA_TRY(inputs_add_all(e, (kinds){ENGINE_TRAIN, ENGINE_EVALUATE}, all, stages, own, e->data.batch));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && e->options.generate; k++) {
         MEGA_TRY(mega_batch_create(engine_run_samples(e), &e->runs.batch[k]));
         MEGA_TRY(inputs_add_all(e, (kinds){k, k}, all, stages, own, e->runs.batch[k]));
@@ -64,8 +64,8 @@ mega_status engine_collect_inputs(mega_engine *e)
 {
     const bool is_plan = e->options.layout.planned_ranks > 0;
     const int stages = is_plan ? 1 : e->layout->pp.size;
-    const size_t records = (size_t)e->chunks * ENGINE_KINDS * MEGA_INPUTS;
-    MEGA_TRY(mega_batch_create(e->batch_capacity, &e->batch));
+    const size_t records = (size_t)e->programs.chunks * ENGINE_KINDS * MEGA_INPUTS;
+    MEGA_TRY(mega_batch_create(e->data.capacity, &e->data.batch));
     mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;
@@ -77,8 +77,8 @@ mega_status engine_collect_inputs(mega_engine *e)
     if (st == MEGA_OK) st = make_batches(e, all, stages, is_plan ? 0 : e->layout->pp.rank);
     mega_free(all);
     if (st != MEGA_OK) MEGA_CONTEXT("model");
-    const bool reads_ahead = e->has_training_data && e->training_data.is_thread_safe;
-    if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->training_data, e->batch, &e->reader);
+    const bool reads_ahead = e->data.has_set && e->data.set.is_thread_safe;
+    if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->data.set, e->data.batch, &e->data.reader);
     return st;
 }
 
@@ -86,7 +86,7 @@ static uint64_t hash_inputs(const void *of, int64_t begin, int64_t end)
 {
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
-        const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->batch, (int)i);
+        const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->data.batch, (int)i);
         hash = mega_hash64(hash, in, sizeof *in);
     }
     return hash;
@@ -94,7 +94,7 @@ static uint64_t hash_inputs(const void *of, int64_t begin, int64_t end)
 
 static void describe_input(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->batch, (int)i);
+    const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->data.batch, (int)i);
     snprintf(out, MEGA_COMPARED_TEXT, "\"%s\", %lld numbers per sample of type %s", in->name, (long long)in->per_sample,
              mega_dtype_name((mega_dtype)in->dtype));
 }
@@ -104,7 +104,7 @@ mega_status engine_compare_inputs(const mega_engine *e)
     const mega_compared inputs = {.what = "inputs of the model",
                                   .item = "input",
                                   .of = e,
-                                  .count = mega_batch_num_inputs(e->batch),
+                                  .count = mega_batch_num_inputs(e->data.batch),
                                   .hash = hash_inputs,
                                   .describe = describe_input};
     return mega_comm_compare(e->layout->world.comm, &inputs);
@@ -112,5 +112,5 @@ mega_status engine_compare_inputs(const mega_engine *e)
 
 int64_t engine_micro_batches(const mega_engine *e)
 {
-    return mega_batch_num_samples(e->batch) / e->options.micro_batch;
+    return mega_batch_num_samples(e->data.batch) / e->options.micro_batch;
 }

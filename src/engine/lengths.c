@@ -42,7 +42,7 @@ typedef struct shorter {
 
 static void lengths_discard(const mega_engine *e, shorter *s)
 {
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         mega_program_destroy(s->program[c]);
         mega_free(s->io[c]);
     }
@@ -51,9 +51,9 @@ static void lengths_discard(const mega_engine *e, shorter *s)
 /* The end of a step was made for the programs of whole samples: these must sum the same buckets. */
 static mega_status check_like_whole(const mega_engine *e, int chunk, const mega_program *p, int64_t positions)
 {
-    MEGA_TRY(mega_batch_check_shorter(e->batch, p, e->options.micro_batch, positions, e->options.seq));
+    MEGA_TRY(mega_batch_check_shorter(e->data.batch, p, e->options.micro_batch, positions, e->options.seq));
     for (int b = 0; b < mega_params_num_buckets(e->params); b++)
-        if (mega_program_reduces(p, b) != mega_program_reduces(e->chunk[chunk].whole, b))
+        if (mega_program_reduces(p, b) != mega_program_reduces(e->programs.chunk[chunk].whole, b))
             return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "the program sums other gradients than that of whole samples does; "
                                                    "a layer must use the same parameters for samples of any length");
     return MEGA_OK;
@@ -62,8 +62,8 @@ static mega_status check_like_whole(const mega_engine *e, int chunk, const mega_
 static mega_status build_shorter(mega_engine *e, int64_t positions, shorter *s)
 {
     mega_model_parts *parts = NULL;
-    mega_status st = mega_model_parts_create_like(e->parts, e->options.compute, positions, &parts);
-    for (int c = 0; c < e->chunks && st == MEGA_OK; c++) {
+    mega_status st = mega_model_parts_create_like(e->model.parts, e->options.compute, positions, &parts);
+    for (int c = 0; c < e->programs.chunks && st == MEGA_OK; c++) {
         st = engine_build_train(e, parts, c, &s->program[c]);
         if (st == MEGA_OK) st = check_like_whole(e, c, s->program[c], positions);
         if (st != MEGA_OK) break;
@@ -132,9 +132,9 @@ static mega_status allocate_shorter(mega_engine *e, shorter *s)
         work = (mega_region){.base = keep.base + n->keep, .bytes = n->work};
         turn = (mega_region){.base = work.base + n->work, .bytes = n->turn};
     }
-    for (int c = 0; c < e->chunks; c++) {
+    for (int c = 0; c < e->programs.chunks; c++) {
         clear_kept(&keep, s->program[c]);
-        MEGA_TRY(engine_allocate_train(e, s->program[c], e->chunk[c].slots, &keep, &work, turn, &s->io[c]));
+        MEGA_TRY(engine_allocate_train(e, s->program[c], e->programs.chunk[c].slots, &keep, &work, turn, &s->io[c]));
     }
     return MEGA_OK;
 }
@@ -154,19 +154,19 @@ static void put_in_place(engine_chunk *k, mega_program *program, program_io *io)
 void engine_drop_lengths(mega_engine *e)
 {
     engine_lengths *l = &e->lengths;
-    if (e->chunk == NULL || e->chunk[0].train == e->chunk[0].whole) return;
-    stage_close(&e->stage);
-    e->stage = l->whole_stage;
+    if (e->programs.chunk == NULL || e->programs.chunk[0].train == e->programs.chunk[0].whole) return;
+    stage_close(&e->programs.stage);
+    e->programs.stage = l->whole_stage;
     l->whole_stage = (engine_stage){.slot = NULL};
-    for (int c = 0; c < e->chunks; c++) {
-        engine_chunk *k = &e->chunk[c];
+    for (int c = 0; c < e->programs.chunks; c++) {
+        engine_chunk *k = &e->programs.chunk[c];
         mega_program *program = k->train;
         program_io *io = k->train_io;
         put_in_place(k, k->whole, k->whole_io);
         mega_program_destroy(program);
         mega_free(io);
     }
-    e->train = e->chunk[0].train;
+    e->programs.train = e->programs.chunk[0].train;
     l->now = e->options.seq;
     free_more(l);
 }
@@ -175,13 +175,13 @@ void engine_drop_lengths(mega_engine *e)
 static void tell_programs(mega_engine *e)
 {
     const engine_lengths *l = &e->lengths;
-    for (int c = 0; c < e->chunks; c++) {
-        mega_program *p = e->chunk[c].train;
+    for (int c = 0; c < e->programs.chunks; c++) {
+        mega_program *p = e->programs.chunk[c].train;
         engine_await_weights(e, p);
-        mega_program_profile(p, e->profile);
+        mega_program_profile(p, e->watch.profile);
         mega_program_observe(p, l->observer, l->user);
     }
-    e->train = e->chunk[0].train;
+    e->programs.train = e->programs.chunk[0].train;
     engine_find_begun(e);
 }
 
@@ -189,9 +189,9 @@ static void return_to_whole(mega_engine *e)
 {
     mega_region keep = e->lengths.keep;
     engine_drop_lengths(e);
-    for (int c = 0; c < e->chunks; c++) {
-        clear_kept(&keep, e->chunk[c].whole);
-        keep.used += mega_program_region_bytes(e->chunk[c].whole).keep;
+    for (int c = 0; c < e->programs.chunks; c++) {
+        clear_kept(&keep, e->programs.chunk[c].whole);
+        keep.used += mega_program_region_bytes(e->programs.chunk[c].whole).keep;
     }
     tell_programs(e);
 }
@@ -210,11 +210,11 @@ static mega_status take_length(mega_engine *e, int64_t positions)
         free_more(l);
         return st;
     }
-    l->whole_stage = e->stage;
-    for (int c = 0; c < e->chunks; c++) put_in_place(&e->chunk[c], s.program[c], s.io[c]);
+    l->whole_stage = e->programs.stage;
+    for (int c = 0; c < e->programs.chunks; c++) put_in_place(&e->programs.chunk[c], s.program[c], s.io[c]);
     l->now = positions;
     l->cost = s.cost;
-    MEGA_TRY(stage_open(&e->stage, e->layout, e->chunk, e->chunks, ENGINE_TRAIN, 0));
+    MEGA_TRY(stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0));
     tell_programs(e);
     return MEGA_OK;
 }

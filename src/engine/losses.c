@@ -22,14 +22,14 @@ typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
 /* Returns the records of one program of a stage, in all [stages, chunks, kinds, MEGA_METRICS]. */
 static declared *losses_records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
 {
-    return all + ((size_t)(stage * e->chunks + chunk) * NUM_KINDS + k) * MEGA_METRICS;
+    return all + ((size_t)(stage * e->programs.chunks + chunk) * NUM_KINDS + k) * MEGA_METRICS;
 }
 
 static void losses_read_own(const mega_engine *e, declared *own)
 {
-    for (int c = 0; c < e->chunks; c++)
+    for (int c = 0; c < e->programs.chunks; c++)
         for (kind k = TRAIN; k < NUM_KINDS; k++) {
-            const mega_program *p = k == TRAIN ? e->chunk[c].train : e->chunk[c].evaluate;
+            const mega_program *p = k == TRAIN ? e->programs.chunk[c].train : e->programs.chunk[c].evaluate;
             mega_program_loss l;
             for (int i = 0; p != NULL && mega_program_loss_get(p, i, 0, &l); i++) {
                 declared *out = losses_records_at(e, own, 0, c, k) + i;
@@ -42,16 +42,16 @@ static void losses_read_own(const mega_engine *e, declared *own)
 static mega_status losses_add(mega_engine *e, const declared *d, kind k)
 {
     const int at = engine_loss_find(e, d->name);
-    if (at < 0 && e->num_losses == MEGA_METRICS)
+    if (at < 0 && e->model.num_losses == MEGA_METRICS)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "model: \"%s\" is one too many; the pipeline stages together may declare %d "
                          "losses and metrics",
                          d->name, MEGA_METRICS);
-    engine_loss *l = &e->loss[at < 0 ? e->num_losses : at];
+    engine_loss *l = &e->model.loss[at < 0 ? e->model.num_losses : at];
     if (at < 0) {
         snprintf(l->name, sizeof l->name, "%s", d->name);
         l->coefficient = d->coefficient;
-        e->num_losses++;
+        e->model.num_losses++;
     }
     bool *has = k == TRAIN ? &l->is_trained : &l->is_evaluated;
     if (*has)
@@ -71,7 +71,7 @@ static mega_status losses_add(mega_engine *e, const declared *d, kind k)
 static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
 {
     for (kind k = TRAIN; k < NUM_KINDS; k++)
-        for (int part = 0; part < stages * e->chunks; part++) {
+        for (int part = 0; part < stages * e->programs.chunks; part++) {
             const declared *d = losses_records_at(e, all, part % stages, part / stages, k);
             for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(losses_add(e, &d[i], k));
         }
@@ -83,8 +83,8 @@ static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
 static mega_status losses_find_output(const mega_engine *e, bool *out)
 {
     int32_t any = 0;
-    for (int c = 0; c < e->chunks; c++)
-        any |= mega_program_num_outputs(engine_program_of(&e->chunk[c], ENGINE_EVALUATE)) > 0;
+    for (int c = 0; c < e->programs.chunks; c++)
+        any |= mega_program_num_outputs(engine_program_of(&e->programs.chunk[c], ENGINE_EVALUATE)) > 0;
     if (e->layout->pp.comm != NULL) /* a plan has none */
         MEGA_TRY(mega_comm_all_reduce(e->layout->pp.comm, "outputs", &any, 1, MEGA_I32, MEGA_REDUCE_MAX));
     *out = any != 0;
@@ -97,11 +97,11 @@ static mega_status losses_check(const mega_engine *e)
 {
     int weighed = 0, evaluated = 0;
     bool has_output = true;
-    for (int i = 0; i < e->num_losses; i++) {
-        weighed += e->loss[i].coefficient != 0;
-        evaluated += e->loss[i].is_evaluated;
+    for (int i = 0; i < e->model.num_losses; i++) {
+        weighed += e->model.loss[i].coefficient != 0;
+        evaluated += e->model.loss[i].is_evaluated;
     }
-    if (e->evaluate != NULL && evaluated == 0) MEGA_TRY(losses_find_output(e, &has_output));
+    if (e->programs.evaluate != NULL && evaluated == 0) MEGA_TRY(losses_find_output(e, &has_output));
     if (!has_output)
         return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
     if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
@@ -116,7 +116,7 @@ mega_status engine_collect_losses(mega_engine *e)
 {
     const bool is_plan = e->options.layout.planned_ranks > 0;
     const int stages = is_plan ? 1 : e->layout->pp.size;
-    const size_t records = (size_t)e->chunks * NUM_KINDS * MEGA_METRICS;
+    const size_t records = (size_t)e->programs.chunks * NUM_KINDS * MEGA_METRICS;
     declared *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the losses of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;
@@ -136,7 +136,7 @@ static uint64_t hash_losses(const void *of, int64_t begin, int64_t end)
     const mega_engine *e = of;
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
-        const engine_loss *l = &e->loss[i];
+        const engine_loss *l = &e->model.loss[i];
         hash = mega_hash64(hash, l->name, strlen(l->name) + 1);
         hash = mega_hash64(hash, &l->coefficient, sizeof l->coefficient);
         hash = mega_hash64(hash, &l->is_trained, sizeof l->is_trained);
@@ -147,7 +147,7 @@ static uint64_t hash_losses(const void *of, int64_t begin, int64_t end)
 
 static void describe_loss(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const engine_loss *l = &((const mega_engine *)of)->loss[i];
+    const engine_loss *l = &((const mega_engine *)of)->model.loss[i];
     snprintf(out, MEGA_COMPARED_TEXT, "\"%s\" with coefficient %g%s", l->name, l->coefficient,
              !l->is_trained     ? ", in evaluation alone"
              : !l->is_evaluated ? ", in training alone"
@@ -159,7 +159,7 @@ mega_status engine_compare_losses(const mega_engine *e)
     const mega_compared l = {.what = "losses of the model",
                              .item = "loss",
                              .of = e,
-                             .count = e->num_losses,
+                             .count = e->model.num_losses,
                              .hash = hash_losses,
                              .describe = describe_loss};
     return mega_comm_compare(e->layout->world.comm, &l);
@@ -167,20 +167,20 @@ mega_status engine_compare_losses(const mega_engine *e)
 
 int engine_loss_find(const mega_engine *e, const char *name)
 {
-    for (int i = 0; i < e->num_losses; i++)
-        if (strcmp(e->loss[i].name, name) == 0) return i;
+    for (int i = 0; i < e->model.num_losses; i++)
+        if (strcmp(e->model.loss[i].name, name) == 0) return i;
     return -1;
 }
 
 int mega_engine_num_metrics(const mega_engine *e)
 {
-    return engine_check_given(e, "mega_engine_num_metrics", "e", e) == MEGA_OK ? e->num_losses : 0;
+    return engine_check_given(e, "mega_engine_num_metrics", "e", e) == MEGA_OK ? e->model.num_losses : 0;
 }
 
 const char *mega_engine_metric_name(const mega_engine *e, int metric)
 {
     if (engine_check_given(e, "mega_engine_metric_name", "e", e) != MEGA_OK) return NULL;
-    return metric >= 0 && metric < e->num_losses ? e->loss[metric].name : NULL;
+    return metric >= 0 && metric < e->model.num_losses ? e->model.loss[metric].name : NULL;
 }
 
 /* ---- sums over micro-batches and ranks ---- */
@@ -211,7 +211,7 @@ void engine_losses_add(const mega_engine *e, const program_io *io, double times,
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums)
 {
     double all[2 * MEGA_METRICS + 1];
-    const int count = 2 * e->num_losses;
+    const int count = 2 * e->model.num_losses;
     memcpy(all, sums->of, (size_t)count * sizeof *all);
     all[count] = sums->stops;
     MEGA_TRY(mega_comm_all_reduce(comm, what, all, count + 1, MEGA_F64, MEGA_REDUCE_SUM));
@@ -223,8 +223,8 @@ mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const ch
 double engine_losses_total(const mega_engine *e, const engine_sums *sums, double metric[MEGA_METRICS])
 {
     double total = 0;
-    for (int i = 0; i < e->num_losses; i++) {
-        const engine_loss *l = &e->loss[i];
+    for (int i = 0; i < e->model.num_losses; i++) {
+        const engine_loss *l = &e->model.loss[i];
         const double *of = sums->of[i];
         metric[i] = !l->is_trained ? NAN : of[LOSS_WEIGHT] > 0 ? of[LOSS_SUM] / of[LOSS_WEIGHT] : 0;
         if (l->is_trained && l->coefficient != 0) total += l->coefficient * metric[i];
@@ -235,8 +235,8 @@ double engine_losses_total(const mega_engine *e, const engine_sums *sums, double
 void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out)
 {
     *out = (mega_loss_sums){0};
-    for (int i = 0; i < e->num_losses; i++) {
-        const engine_loss *l = &e->loss[i];
+    for (int i = 0; i < e->model.num_losses; i++) {
+        const engine_loss *l = &e->model.loss[i];
         if (!l->is_evaluated) continue;
         out->metric[i] = sums->of[i][LOSS_SUM];
         out->weight[i] = sums->of[i][LOSS_WEIGHT];

@@ -35,19 +35,19 @@ static mega_status micro_check_training_call(const mega_engine *e, const char *c
 
 static mega_status fill_micro_batch(mega_engine *e)
 {
-    if (e->has_training_data) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_MICRO_BATCH));
-    if (e->batch_of == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->batch);
+    if (e->data.has_set) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_MICRO_BATCH));
+    if (e->data.of == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->data.batch);
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "mega_engine_forward: the rows of the batch are %s; call mega_engine_micro_batch "
                      "and fill what it returns",
-                     e->batch_of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
+                     e->data.of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
 }
 
 void engine_micro_discard(mega_engine *e)
 {
     e->micro = (engine_micro){.phase = ENGINE_STEPPED};
     e->gradients.are_summed = false;
-    e->batch_of = ENGINE_BATCH_NONE;
+    e->data.of = ENGINE_BATCH_NONE;
 }
 
 /* Ends a pass. If it failed on any rank, all ranks discard the micro-batches of the step, which then starts over. */
@@ -65,8 +65,8 @@ static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
     MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &sums)));
     engine_losses_evaluated(e, &sums, &found);
     if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
-    if (e->has_training_data) e->micro.done++; /* no step follows that would advance the data */
-    e->batch_of = ENGINE_BATCH_NONE;
+    if (e->data.has_set) e->micro.done++; /* no step follows that would advance the data */
+    e->data.of = ENGINE_BATCH_NONE;
     return MEGA_OK;
 }
 
@@ -90,7 +90,7 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     clock_ran(&m->clock, &pass, false);
     MEGA_TRY(finish_pass(e, st));
     clock_resume(&m->clock, CLOCK_AFTER_FORWARD);
-    for (int i = 0; i < e->num_losses; i++)
+    for (int i = 0; i < e->model.num_losses; i++)
         for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
     m->phase = ENGINE_FORWARDED;
     if (out_loss != NULL) *out_loss = engine_losses_total(e, &now, metric);
@@ -116,7 +116,7 @@ static mega_status compare_boundary(const mega_engine *e)
 static mega_status micro_forward(mega_engine *e, double *out_loss)
 {
     static const char call[] = "mega_engine_forward";
-    const bool trains = e->train != NULL;
+    const bool trains = e->programs.train != NULL;
     mega_status st = engine_check_forward_pass(e, call);
     if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
@@ -197,7 +197,7 @@ static mega_status give_gradient(mega_engine *e, const char *output, const float
                          "%s: output \"%s\": weight %g; expected the total weight of the rows of this micro-batch, 0 "
                          "or more",
                          call, output, weight);
-    const mega_status st = mega_program_output_gradient(e->train, output, 0, gradient, count, weight);
+    const mega_status st = mega_program_output_gradient(e->programs.train, output, 0, gradient, count, weight);
     if (st != MEGA_OK) MEGA_CONTEXT("%s", call);
     return st;
 }
@@ -207,7 +207,8 @@ static mega_status micro_backward_from(mega_engine *e, const char *output, const
 {
     const mega_status st = engine_begin_call(e, give_gradient(e, output, gradient, count, weight));
     if (st == MEGA_OK) return run_backward(e);
-    if (e->train != NULL && e->is_allocated) mega_program_forget_given(e->train, 0); /* another rank failed */
+    if (e->programs.train != NULL && e->memory.is_allocated)
+        mega_program_forget_given(e->programs.train, 0); /* another rank failed */
     return st;
 }
 
@@ -247,7 +248,7 @@ static mega_status micro_step(mega_engine *e, mega_step_result *out)
         clock_end(&m->clock, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
         if (out != NULL) *out = *r;
     }
-    e->batch_of = ENGINE_BATCH_NONE;
+    e->data.of = ENGINE_BATCH_NONE;
     micro_complete(m, is_boundary);
     return MEGA_OK;
 }

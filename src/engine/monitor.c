@@ -88,7 +88,7 @@ static mega_status open_steps(const mega_engine *e, engine_monitor *m)
 
 static void open_monitor(mega_engine *e)
 {
-    engine_monitor *m = e->monitor = mega_calloc(1, sizeof *m);
+    engine_monitor *m = e->watch.monitor = mega_calloc(1, sizeof *m);
     mega_status st = m != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "monitors: no memory");
     if (st == MEGA_OK) m->monitor = *e->options.monitor;
     if (st == MEGA_OK) st = start_comms_logger(e, m);
@@ -102,7 +102,7 @@ static void open_monitor(mega_engine *e)
 
 static bool flops_is_due(const mega_engine *e)
 {
-    const engine_monitor *m = e->monitor;
+    const engine_monitor *m = e->watch.monitor;
     return m->steps != NULL && m->monitor.flops_profiler && !m->has_flops &&
            e->progress.iteration == m->monitor.flops_profiler_step;
 }
@@ -111,9 +111,9 @@ static bool flops_is_due(const mega_engine *e)
 static int64_t events_of_step(const mega_engine *e)
 {
     int64_t events = 2 * (int64_t)mega_update_num_instructions(e->update) + 16;
-    for (int c = 0; c < e->chunks; c++) {
-        const mega_program *p = e->chunk[c].train;
-        events += 2 * e->monitor->micro_batches *
+    for (int c = 0; c < e->programs.chunks; c++) {
+        const mega_program *p = e->programs.chunk[c].train;
+        events += 2 * e->watch.monitor->micro_batches *
                   (mega_program_num_instructions(p, false) + mega_program_num_instructions(p, true) + 2);
     }
     return events;
@@ -121,10 +121,10 @@ static int64_t events_of_step(const mega_engine *e)
 
 static void flops_begin(mega_engine *e)
 {
-    engine_monitor *m = e->monitor;
+    engine_monitor *m = e->watch.monitor;
     if (!flops_is_due(e)) return;
     m->has_flops = true;
-    if (e->profile != NULL) {
+    if (e->watch.profile != NULL) {
         mega_warn("flops profiler: step %lld is being profiled for another report, and has none of this one; give "
                   "another profile_step",
                   (long long)e->progress.iteration + 1);
@@ -187,7 +187,7 @@ static mega_status flops_collect(const mega_engine *e, flops_rows *r, mega_arena
     r->capacity = most;
     r->row = mega_arena_alloc(arena, (size_t)most * sizeof *r->row);
     if (r->row == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for its report");
-    mega_profile_each(e->monitor->profile, count_instruction, r);
+    mega_profile_each(e->watch.monitor->profile, count_instruction, r);
     const flops_rows scopes = *r;
     for (int i = 0; i < params && r->count < r->capacity; i++) {
         const mega_param *p = mega_params_get(e->params, i);
@@ -200,7 +200,7 @@ static mega_status flops_collect(const mega_engine *e, flops_rows *r, mega_arena
 
 static double params_of_model(const mega_engine *e)
 {
-    const mega_params *whole = mega_model_parts_params(e->parts);
+    const mega_params *whole = mega_model_parts_params(e->model.parts);
     double sum = 0;
     for (int i = 0; i < mega_params_count(whole); i++) {
         const mega_param *p = mega_params_get(whole, i);
@@ -230,14 +230,14 @@ static mega_status flops_write(const mega_engine *e, const mega_step_result *s, 
                                  .micro_batches = micro_batches,
                                  .row = rows.row,
                                  .rows = rows.count};
-    if (st == MEGA_OK) st = mega_flops_report_write(&r, &e->monitor->monitor, out);
+    if (st == MEGA_OK) st = mega_flops_report_write(&r, &e->watch.monitor->monitor, out);
     mega_arena_fini(&arena);
     return st;
 }
 
 static mega_status flops_put_out(const mega_engine *e, mega_buffer *text)
 {
-    const char *path = e->monitor->monitor.flops_profiler_output;
+    const char *path = e->watch.monitor->monitor.flops_profiler_output;
     const bool may_replace = e->options.given != NULL && mega_options_is_given(e->options.given, "overwrite");
     if (path == NULL) {
         log_lines(text->data);
@@ -254,7 +254,7 @@ static mega_status flops_put_out(const mega_engine *e, mega_buffer *text)
 
 static void flops_end(mega_engine *e, const mega_step_result *s, double seconds)
 {
-    engine_monitor *m = e->monitor;
+    engine_monitor *m = e->watch.monitor;
     mega_buffer text = {0};
     if (m->profile == NULL) return;
     engine_profile(e, NULL);
@@ -291,34 +291,34 @@ static mega_step_seen seen(const mega_engine *e)
 /* Monitors are opened with the first step or value, so that a plan or a dry run writes nothing. */
 static bool is_open(mega_engine *e)
 {
-    if (e->monitor != NULL) return true;
+    if (e->watch.monitor != NULL) return true;
     if (e->options.monitor == NULL || !wants_something(e->options.monitor)) return false;
     open_monitor(e);
-    if (e->monitor != NULL && e->monitor->steps != NULL) {
+    if (e->watch.monitor != NULL && e->watch.monitor->steps != NULL) {
         const mega_step_seen s = seen(e);
-        mega_step_monitor_begin(e->monitor->steps, &s);
+        mega_step_monitor_begin(e->watch.monitor->steps, &s);
     }
-    return e->monitor != NULL;
+    return e->watch.monitor != NULL;
 }
 
 void engine_monitor_begin(mega_engine *e, int64_t micro_batches)
 {
     if (!is_open(e)) return;
-    e->monitor->micro = (mega_step_times){0};
-    e->monitor->earlier_s = 0;
-    e->monitor->micro_batches = micro_batches;
+    e->watch.monitor->micro = (mega_step_times){0};
+    e->watch.monitor->earlier_s = 0;
+    e->watch.monitor->micro_batches = micro_batches;
     flops_begin(e);
 }
 
 void engine_monitor_memory(const mega_engine *e, const char *where)
 {
-    if (e->monitor != NULL && e->monitor->monitor.memory_breakdown)
-        mega_step_monitor_memory(e->monitor->steps, where, planned_bytes(e));
+    if (e->watch.monitor != NULL && e->watch.monitor->monitor.memory_breakdown)
+        mega_step_monitor_memory(e->watch.monitor->steps, where, planned_bytes(e));
 }
 
 void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, const mega_step_times *pass)
 {
-    engine_monitor *m = e->monitor;
+    engine_monitor *m = e->watch.monitor;
     /* The passes of a stage are not those of one micro-batch. */
     const bool has_whole_model = mega_engine_is_first_stage(e) && mega_engine_is_last_stage(e);
     if (m == NULL || !has_whole_model) return;
@@ -335,7 +335,7 @@ void engine_monitor_pass(mega_engine *e, bool is_forward, bool is_last, const me
 
 void engine_monitor_step(mega_engine *e, const mega_step_result *r, double seconds)
 {
-    engine_monitor *m = e->monitor;
+    engine_monitor *m = e->watch.monitor;
     if (m == NULL) return;
     if (m->steps != NULL) {
         mega_step_seen s = seen(e);
@@ -355,7 +355,7 @@ void engine_monitor_step(mega_engine *e, const mega_step_result *r, double secon
 
 void engine_monitor_event(mega_engine *e, const char *tag, double value)
 {
-    if (is_open(e)) mega_step_monitor_event(e->monitor->steps, tag, value, e->progress.consumed_samples);
+    if (is_open(e)) mega_step_monitor_event(e->watch.monitor->steps, tag, value, e->progress.consumed_samples);
 }
 
 mega_status mega_engine_write_event(mega_engine *e, const char *name, double value)
@@ -375,7 +375,7 @@ static mega_status check_counts(const mega_engine *e, const char *call)
 {
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(engine_check_allocated(e, call));
-    if (e->monitor != NULL && e->monitor->monitor.comms_logger) return MEGA_OK;
+    if (e->watch.monitor != NULL && e->watch.monitor->monitor.comms_logger) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: exchanges are not counted; give \"comms_logger\": {\"enabled\": true}", call);
 }
 
@@ -395,7 +395,7 @@ static mega_status log_exchanges(mega_engine *e, bool stragglers)
     if (stragglers) st = mega_comm_log_stragglers(e->options.world, group, (int)MEGA_COUNT(group), &table);
     if (st == MEGA_OK && e->layout->world.rank == 0 && table.size > 0 && !table.failed) log_lines(table.data);
     mega_buffer_fini(&table);
-    e->monitor->has_told = true;
+    e->watch.monitor->has_told = true;
     return st;
 }
 
@@ -407,7 +407,7 @@ mega_status mega_engine_log_exchanges(mega_engine *e, bool stragglers)
 
 void engine_monitor_close(mega_engine *e)
 {
-    engine_monitor *m = e->monitor;
+    engine_monitor *m = e->watch.monitor;
     mega_buffer table = {0};
     if (m == NULL) return;
     if (m->monitor.comms_logger) {
@@ -423,5 +423,5 @@ void engine_monitor_close(mega_engine *e)
     mega_step_monitor_destroy(m->steps);
     mega_profile_destroy(m->profile);
     mega_free(m);
-    e->monitor = NULL;
+    e->watch.monitor = NULL;
 }

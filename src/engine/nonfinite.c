@@ -20,7 +20,7 @@ struct engine_search {
  * forward through all parts of the model and then backward. */
 static int64_t nonfinite_when(const mega_engine *e, const mega_schedule_step *x, int instruction)
 {
-    const int64_t parts = (int64_t)e->layout->pp.size * e->chunks;
+    const int64_t parts = (int64_t)e->layout->pp.size * e->programs.chunks;
     const int64_t part = (int64_t)x->chunk * e->layout->pp.size + e->layout->pp.rank;
     const int64_t turn = x->forward ? part : 2 * parts - 1 - part;
     return ((int64_t)x->micro_batch * 2 * parts + turn) * INT32_MAX + instruction;
@@ -33,7 +33,7 @@ void engine_search_before(engine_search *s)
 
 void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
 {
-    engine_search *s = e->search;
+    engine_search *s = e->watch.search;
     if (s->now.instruction < 0) return;
     const int64_t at = nonfinite_when(e, x, s->now.instruction);
     if (at >= s->when) return;
@@ -59,7 +59,7 @@ static mega_status nonfinite_report(const mega_engine *e, const engine_search *s
 {
     const mega_layout *l = e->layout;
     const int64_t rows = e->options.micro_batch, row = s->micro_batch * rows;
-    const int64_t first = mega_sample_index(mega_batch_sample(e->batch, row));
+    const int64_t first = mega_sample_index(mega_batch_sample(e->data.batch, row));
     char rank[64] = "", run[64];
     name_run(e, s->evaluates, run);
     if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);
@@ -73,7 +73,8 @@ static mega_status nonfinite_report(const mega_engine *e, const engine_search *s
 
 static void nonfinite_watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
 {
-    for (int c = 0; c < e->chunks; c++) mega_program_watch(evaluates ? e->chunk[c].evaluate : e->chunk[c].train, found);
+    for (int c = 0; c < e->programs.chunks; c++)
+        mega_program_watch(evaluates ? e->programs.chunk[c].evaluate : e->programs.chunk[c].train, found);
 }
 
 static mega_status run_step_again(mega_engine *e)
@@ -87,11 +88,11 @@ static mega_status run_step_again(mega_engine *e)
 static mega_status run_again(mega_engine *e, engine_search *s)
 {
     engine_sums sums = {.stops = 0};
-    e->search = s;
+    e->watch.search = s;
     nonfinite_watch(e, s->evaluates, &s->now);
     const mega_status st = s->evaluates ? engine_run_evaluation(e, &sums) : run_step_again(e);
     nonfinite_watch(e, s->evaluates, NULL);
-    e->search = NULL;
+    e->watch.search = NULL;
     return mega_comm_agree(e->layout->world.comm, st);
 }
 

@@ -11,8 +11,8 @@ void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
  * yet. */
 static bool outputs_find(const mega_engine *e, const char *name, mega_program_output *out)
 {
-    for (int c = 0; c < e->chunks; c++) {
-        const engine_chunk *chunk = &e->chunk[c];
+    for (int c = 0; c < e->programs.chunks; c++) {
+        const engine_chunk *chunk = &e->programs.chunk[c];
         const mega_program *any = chunk->train;
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS && any == NULL; k++) any = engine_program_of(chunk, k);
         if (mega_program_output_get(chunk->ran != NULL ? chunk->ran : any, name, chunk->ran_slot, out)) {

@@ -276,8 +276,9 @@ static mega_status set_whole(mega_engine *e, const char *name, const char *what,
     param_write_all(e, &t, values);
     if (t.kind != PARAM_WEIGHT) return MEGA_OK;
     param_write_average(e, &t, values);
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) /* weights packed earlier in this step are outdated */
-        mega_program_step(e->chunk[c].train)->keeps_packed = false;
+    for (int c = 0; c < e->programs.chunks && e->programs.train != NULL;
+         c++) /* weights packed earlier in this step are outdated */
+        mega_program_step(e->programs.chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
 }
 

@@ -34,23 +34,23 @@ int64_t mega_engine_global_samples(const mega_engine *e)
 static double scheduled_lr(mega_engine *e)
 {
     enum { MOST_AT_ONCE = 32 };
-    const mega_lr_scheduler *s = &e->lr_scheduler;
+    const mega_lr_scheduler *s = &e->step.scheduler;
     double lr = NAN;
-    if (atomic_fetch_add(&e->lr_depth, 1) < MOST_AT_ONCE)
+    if (atomic_fetch_add(&e->calls.lr_depth, 1) < MOST_AT_ONCE)
         lr = s->lr(s->user, e->progress.iteration - e->progress.skipped, e->progress.schedule_samples);
     else
         (void)MEGA_FAIL(MEGA_ERR_USAGE,
                         "mega_engine_lr: the function lr of schedule \"%s\" asks for the learning rate that it is to "
                         "return; let it compute that from its arguments",
                         s->name != NULL ? s->name : "");
-    atomic_fetch_sub(&e->lr_depth, 1);
+    atomic_fetch_sub(&e->calls.lr_depth, 1);
     return lr;
 }
 
 double mega_engine_lr(const mega_engine *e)
 {
     if (!query_is_given(e, "mega_engine_lr")) return NAN;
-    if (e->lr_scheduler.lr != NULL) return scheduled_lr((mega_engine *)e);
+    if (e->step.scheduler.lr != NULL) return scheduled_lr((mega_engine *)e);
     if (e->options.step_schedule.kind != MEGA_SCHEDULER_NONE)
         return mega_step_schedule_lr(&e->options.step_schedule, e->progress.schedule_steps);
     return mega_lr_schedule_lr_at(&e->options.schedule, e->progress.schedule_samples, e->progress.schedule_tokens);
@@ -68,7 +68,7 @@ double mega_engine_loss_scale(const mega_engine *e)
 
 double mega_engine_global_grad_norm(const mega_engine *e)
 {
-    return query_is_given(e, "mega_engine_global_grad_norm") ? e->grad_norm : NAN;
+    return query_is_given(e, "mega_engine_global_grad_norm") ? e->step.grad_norm : NAN;
 }
 
 int64_t mega_engine_train_batch_size(const mega_engine *e)

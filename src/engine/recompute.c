@@ -34,8 +34,8 @@ static mega_status plan_level(const mega_engine *e, const mega_model *model, int
     p->options.layout.planned_rank = e->layout->world.rank;
     p->options.micro_batch = micro_batch;
     p->options.batch.micro_step = micro_batch * e->layout->dp.size;
-    p->is_level_set = true;
-    p->level = level;
+    p->programs.is_level_set = true;
+    p->programs.level = level;
     const mega_status st = engine_build(p, model);
     if (st == MEGA_OK) engine_chunks_memory(p, &m);
     mega_engine_destroy(p);
@@ -99,7 +99,7 @@ static mega_status search_groups(budget_search *s, mega_model_parts *parts, int 
 static int64_t smaller_micro_batch(const budget_search *s)
 {
     const int64_t now = s->e->options.micro_batch;
-    const int last = mega_model_parts_levels(s->e->parts) - 1;
+    const int last = mega_model_parts_levels(s->e->model.parts) - 1;
     for (int64_t micro = now / 2; micro >= 1 && now % micro == 0; micro /= 2)
         for (int level = last > 0 ? (last + 1) / 2 : 0; level <= last; level++) {
             planned p;
@@ -112,7 +112,7 @@ static int64_t smaller_micro_batch(const budget_search *s)
 static mega_status refuse_budget(const budget_search *s)
 {
     char smaller[64] = "a smaller --micro-batch-size or a shorter sequence";
-    const int layers = mega_model_parts_levels(s->e->parts) / 2;
+    const int layers = mega_model_parts_levels(s->e->model.parts) / 2;
     const int64_t micro = smaller_micro_batch(s);
     if (micro > 0) snprintf(smaller, sizeof smaller, "--micro-batch-size %lld", (long long)micro);
     return MEGA_FAIL(MEGA_ERR_MEMORY,
@@ -129,12 +129,12 @@ static mega_status refuse_budget(const budget_search *s)
 static mega_status search_budget(const mega_engine *e, const mega_model *model, int32_t *out)
 {
     budget_search s = {.e = e, .model = model};
-    const int levels = mega_model_parts_levels(e->parts), layers = levels / 2;
+    const int levels = mega_model_parts_levels(e->model.parts), layers = levels / 2;
     int level = 0;
     bool fits;
     MEGA_TRY(level_fits(&s, 0, &fits));
     if (!fits) MEGA_TRY(search_layers(&s, layers, &level));
-    if (level > layers) MEGA_TRY(search_groups(&s, e->parts, layers + 1, &level));
+    if (level > layers) MEGA_TRY(search_groups(&s, e->model.parts, layers + 1, &level));
     if (!fits && level >= levels) return refuse_budget(&s);
     *out = level;
     return MEGA_OK;
@@ -155,10 +155,10 @@ mega_status engine_choose_regions(mega_engine *e, const mega_model *model)
 {
     const bool is_plan = e->options.world == NULL || e->options.layout.planned_ranks > 0;
     int32_t level = 0;
-    if (e->is_level_set) return mega_model_parts_set_level(e->parts, e->level);
+    if (e->programs.is_level_set) return mega_model_parts_set_level(e->model.parts, e->programs.level);
     if (e->options.recompute.budget == 0 || e->options.no_train) return MEGA_OK;
     mega_status st = search_budget(e, model, &level);
     if (!is_plan) st = mega_comm_agree(mega_world_comm(e->options.world), st);
     if (st == MEGA_OK && !is_plan) st = agree_on_level(e, &level);
-    return st == MEGA_OK ? mega_model_parts_set_level(e->parts, level) : st;
+    return st == MEGA_OK ? mega_model_parts_set_level(e->model.parts, level) : st;
 }

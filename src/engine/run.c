@@ -21,7 +21,8 @@ mega_status engine_open_runs(mega_engine *e)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the lengths of %lld samples",
                          (long long)engine_run_samples(e));
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS; k++) {
-        MEGA_TRY(stage_open(&r->stage[k], e->layout, e->chunk, e->chunks, k, (int)e->options.micro_batches));
+        MEGA_TRY(stage_open(&r->stage[k], e->layout, e->programs.chunk, e->programs.chunks, k,
+                            (int)e->options.micro_batches));
         MEGA_TRY(mega_batch_allocate(r->batch[k], NULL));
     }
     return engine_open_caches(e);
@@ -53,7 +54,7 @@ static mega_status run_check_program(const mega_engine *e, const char *call, meg
     MEGA_TRY(engine_check_given(e, call, "e", e));
     if ((int)program < 0 || program > MEGA_RUN_DECODE)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: program %d; expected a mega_run", call, (int)program);
-    if (engine_program_of(&e->chunk[0], run_kind_of(program)) != NULL) return MEGA_OK;
+    if (engine_program_of(&e->programs.chunk[0], run_kind_of(program)) != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no program for %s; create one in mode %s", call, name[program],
                      program == MEGA_RUN_EVALUATE ? "MEGA_EVAL" : "MEGA_GENERATE");
 }
@@ -90,14 +91,14 @@ static int64_t samples_of(const mega_engine *e, mega_run program)
 
 static mega_batch *run_batch_of(const mega_engine *e, mega_run program)
 {
-    return program == MEGA_RUN_EVALUATE ? e->batch : e->runs.batch[run_kind_of(program)];
+    return program == MEGA_RUN_EVALUATE ? e->data.batch : e->runs.batch[run_kind_of(program)];
 }
 
 /* Checks the arguments that may be wrong on one rank only: the filled batch and `filled`. */
 static mega_status run_check_given(const mega_engine *e, mega_run program, const int32_t *filled)
 {
     const mega_batch *b = run_batch_of(e, program);
-    const bool is_asked = program != MEGA_RUN_EVALUATE || e->batch_of == ENGINE_BATCH_OF_EVALUATION;
+    const bool is_asked = program != MEGA_RUN_EVALUATE || e->data.of == ENGINE_BATCH_OF_EVALUATION;
     if (!is_asked || mega_batch_num_samples(b) != samples_of(e, program))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
@@ -131,7 +132,7 @@ static mega_status run_keep_failure(mega_engine *e, mega_status st)
 
 static engine_stage *run_stage_of(mega_engine *e, engine_kind kind)
 {
-    return kind == ENGINE_EVALUATE ? &e->evaluate_stage : &e->runs.stage[kind];
+    return kind == ENGINE_EVALUATE ? &e->programs.evaluate_stage : &e->runs.stage[kind];
 }
 
 /* Runs the micro-batches through the chunks of this stage, each in a slot of its own. If `loads` is false, the batch is
@@ -140,21 +141,22 @@ static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
 {
     const engine_kind kind = run_kind_of(program);
     engine_stage *s = run_stage_of(e, kind);
-    const int64_t micro_batches = engine_micro_batches_of(&e->options, kind), count = micro_batches * e->chunks;
-    mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
-    for (int64_t i = 0; i < count; i++) e->schedule[i].slot = e->schedule[i].micro_batch;
-    MEGA_TRY(stage_begin(s, e->schedule, count));
+    const int64_t micro_batches = engine_micro_batches_of(&e->options, kind),
+                  count = micro_batches * e->programs.chunks;
+    mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
+    for (int64_t i = 0; i < count; i++) e->programs.schedule[i].slot = e->programs.schedule[i].micro_batch;
+    MEGA_TRY(stage_begin(s, e->programs.schedule, count));
     for (int64_t i = 0; i < count; i++) {
-        const mega_schedule_step *x = &e->schedule[i];
+        const mega_schedule_step *x = &e->programs.schedule[i];
         const int64_t first = x->micro_batch * e->options.micro_batch;
-        mega_program *p = engine_program_of(&e->chunk[x->chunk], kind);
+        mega_program *p = engine_program_of(&e->programs.chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));
         if (loads)
             MEGA_TRY(run_keep_failure(
                 e, mega_batch_load(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot)));
         if (e->runs.filled != NULL) mega_program_step(p)->kv_length = e->runs.filled + first;
         MEGA_TRY(run_keep_failure(e, mega_program_forward(p, x->slot)));
-        engine_outputs_note(&e->chunk[x->chunk], p, x->slot);
+        engine_outputs_note(&e->programs.chunk[x->chunk], p, x->slot);
         MEGA_TRY(stage_after(s, x));
     }
     return MEGA_OK;
@@ -172,7 +174,7 @@ static mega_status run_forward(mega_engine *e, mega_run program, const int32_t *
     MEGA_TRY(run_keep_failure(e, st));
     if (st == MEGA_OK && program != MEGA_RUN_EVALUATE) memcpy(e->runs.filled, filled, bytes);
     MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));
-    if (program == MEGA_RUN_EVALUATE) e->batch_of = ENGINE_BATCH_NONE;
+    if (program == MEGA_RUN_EVALUATE) e->data.of = ENGINE_BATCH_NONE;
     else
         mega_batch_begin(run_batch_of(e, program), samples_of(e, program)); /* its rows are used up */
     return MEGA_OK;
@@ -253,8 +255,8 @@ bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const cha
         engine_check_given(e, call, "output", output) != MEGA_OK ||
         engine_check_given(e, call, "out", out) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK)
         return false;
-    for (int c = 0; c < e->chunks; c++) {
-        mega_program *p = engine_program_of(&e->chunk[c], run_kind_of(program));
+    for (int c = 0; c < e->programs.chunks; c++) {
+        mega_program *p = engine_program_of(&e->programs.chunk[c], run_kind_of(program));
         for (int i = 0; mega_program_named_get(p, i, &t); i++) {
             if (t.role != MEGA_PROGRAM_OUTPUT || strcmp(t.name, output) != 0) continue;
             void *data = mega_program_tensor(p, t.name, (int)micro_batch);

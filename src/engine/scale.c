@@ -15,7 +15,7 @@ static bool is_scaled(const mega_engine *e)
 
 double engine_scale(const mega_engine *e)
 {
-    return is_scaled(e) ? e->scale.scale : 1.0;
+    return is_scaled(e) ? e->step.scale.scale : 1.0;
 }
 
 /* DeepSpeed's line, on the rank that logs. */
@@ -30,20 +30,20 @@ static void say_overflow(const mega_engine *e, const mega_loss_scale *next, mega
     if (change == MEGA_SCALE_LOWERED) snprintf(what, sizeof what, ", reducing to %.0f", next->scale);
     else
         snprintf(what, sizeof what, ", but hysteresis is %lld. Reducing hysteresis to %lld",
-                 (long long)e->scale.hysteresis, (long long)next->hysteresis);
-    mega_info("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: %.0f%s", e->scale.scale, what);
+                 (long long)e->step.scale.hysteresis, (long long)next->hysteresis);
+    mega_info("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: %.0f%s", e->step.scale.scale, what);
 }
 
 /* All ranks have the same loss and the same sum of non-finite gradients, so all decide alike. */
 mega_status engine_overflow(mega_engine *e, mega_step_result *r)
 {
-    mega_loss_scale next = e->scale;
+    mega_loss_scale next = e->step.scale;
     const mega_loss_scale_change change =
         is_scaled(e) ? mega_loss_scale_advance(&next, &e->options.loss_scale, true) : MEGA_SCALE_EXHAUSTED;
     if (change == MEGA_SCALE_EXHAUSTED)
         return isfinite(r->loss) ? engine_nonfinite_gradient(e) : engine_nonfinite_loss(e, r->loss);
     say_overflow(e, &next, change);
-    e->scale = next;
+    e->step.scale = next;
     e->progress.skipped++;
     r->skipped = true;
     r->grad_norm = NAN;
@@ -52,27 +52,27 @@ mega_status engine_overflow(mega_engine *e, mega_step_result *r)
 
 void engine_scale_good_step(mega_engine *e)
 {
-    if (is_scaled(e)) mega_loss_scale_advance(&e->scale, &e->options.loss_scale, false);
+    if (is_scaled(e)) mega_loss_scale_advance(&e->step.scale, &e->options.loss_scale, false);
 }
 
 const char *engine_scale_text(const mega_engine *e, char out[64])
 {
     out[0] = '\0';
-    if (is_scaled(e)) snprintf(out, 64, " at the smallest loss scale, %.6g", e->scale.scale);
+    if (is_scaled(e)) snprintf(out, 64, " at the smallest loss scale, %.6g", e->step.scale.scale);
     return out;
 }
 
 void engine_scale_reset(mega_engine *e)
 {
-    e->scale = mega_loss_scale_begin(&e->options.loss_scale);
+    e->step.scale = mega_loss_scale_begin(&e->options.loss_scale);
 }
 
 mega_status engine_scale_save(const mega_engine *e, json_t *root)
 {
     if (!is_scaled(e)) return MEGA_OK;
-    json_t *scale =
-        json_pack("{s:f, s:I, s:I, s:I}", "scale", e->scale.scale, "good_steps", (json_int_t)e->scale.good,
-                  "hysteresis", (json_int_t)e->scale.hysteresis, "skipped_iterations", (json_int_t)e->progress.skipped);
+    json_t *scale = json_pack("{s:f, s:I, s:I, s:I}", "scale", e->step.scale.scale, "good_steps",
+                              (json_int_t)e->step.scale.good, "hysteresis", (json_int_t)e->step.scale.hysteresis,
+                              "skipped_iterations", (json_int_t)e->progress.skipped);
     return json_object_set_new(root, MEMBER, scale) == 0
                ? MEGA_OK
                : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -99,6 +99,6 @@ mega_status engine_scale_load(mega_engine *e, const json_t *root)
                          "0, 0 or more steps, and a hysteresis of at least 1; load with --no-load-optim to start with "
                          "the scale of the options",
                          scale, (long long)good, (long long)hysteresis);
-    e->scale = (mega_loss_scale){.scale = scale, .good = good, .hysteresis = hysteresis};
+    e->step.scale = (mega_loss_scale){.scale = scale, .good = good, .hysteresis = hysteresis};
     return MEGA_OK;
 }

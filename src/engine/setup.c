@@ -85,29 +85,29 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
 {
     MEGA_TRY(mega_engine_options_from_settings(of, &e->options));
     e->options.no_train = s->mode != MEGA_TRAIN;
-    e->save_dtype = mega_save_dtype_of(of->ckpt.save_dtype);
-    e->keep_checkpoints = (int)of->ckpt.keep_checkpoints;
-    e->max_shard_size = of->ckpt.max_shard_size;
-    if (e->own_world != NULL) mega_world_set_timeout(e->own_world, 60.0 * of->comm.distributed_timeout_minutes);
-    if (s->team == NULL) MEGA_TRY(mega_team_create((int)of->backend.num_threads, &e->own_team));
+    e->saving.dtype = mega_save_dtype_of(of->ckpt.save_dtype);
+    e->saving.keep = (int)of->ckpt.keep_checkpoints;
+    e->saving.max_shard_size = of->ckpt.max_shard_size;
+    if (e->own.world != NULL) mega_world_set_timeout(e->own.world, 60.0 * of->comm.distributed_timeout_minutes);
+    if (s->team == NULL) MEGA_TRY(mega_team_create((int)of->backend.num_threads, &e->own.team));
     return MEGA_OK;
 }
 
 mega_status engine_spell(const mega_engine *e, mega_status st)
 {
-    return e->said != NULL ? mega_options_respell(e->said->engine.options, st) : st;
+    return e->own.said != NULL ? mega_options_respell(e->own.said->engine.options, st) : st;
 }
 
 void engine_forget_setup(mega_engine *e)
 {
-    if (e->said != NULL) mega_options_destroy(e->said->engine.options);
-    mega_free(e->said);
+    if (e->own.said != NULL) mega_options_destroy(e->own.said->engine.options);
+    mega_free(e->own.said);
 }
 
 static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
     mega_options *o = NULL;
-    setup_values *v = e->said = mega_calloc(1, sizeof *v);
+    setup_values *v = e->own.said = mega_calloc(1, sizeof *v);
     if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
     mega_status st = mega_options_create(&mega_engine_composition, v, &o);
     mega_engine_settings_init(&v->engine, o);
@@ -125,7 +125,7 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
 static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
 {
     e->options = *s->options;
-    e->save_dtype = MEGA_F32;
+    e->saving.dtype = MEGA_F32;
     if (s->mode != MEGA_TRAIN) e->options.no_train = true;
     const mega_layout_sizes *l = &s->layout;
     const bool has_layout = l->tp != 0 || l->pp != 0 || l->cp != 0 || l->ep != 0 || l->planned_ranks != 0;
@@ -155,7 +155,8 @@ static mega_status compare_said(mega_engine *e, mega_world *world)
 {
     mega_list lines = {0};
     mega_comm *all = mega_world_comm(world);
-    const mega_status st = e->said != NULL ? mega_options_alike(e->said->engine.options, NULL, &lines) : MEGA_OK;
+    const mega_status st =
+        e->own.said != NULL ? mega_options_alike(e->own.said->engine.options, NULL, &lines) : MEGA_OK;
     MEGA_TRY(mega_comm_agree(all, st));
     return engine_spell(e, mega_comm_compare_lines(all, "options", NULL, &lines));
 }
@@ -164,8 +165,8 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
     if (s->options == NULL && world == NULL) {
-        MEGA_TRY(mega_world_create(NULL, &e->own_world));
-        world = e->own_world;
+        MEGA_TRY(mega_world_create(NULL, &e->own.world));
+        world = e->own.world;
     }
     mega_status st = setup_check(s);
     if (st == MEGA_OK) st = s->options != NULL ? setup_copy_options(e, s) : setup_read_options(e, s, world);
@@ -174,17 +175,17 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     e->options.world = world;
     if (mega_world_size(world) > 1) MEGA_TRY(compare_said(e, world));
     if (s->options == NULL) {
-        e->options.team = s->team != NULL ? s->team : e->own_team;
+        e->options.team = s->team != NULL ? s->team : e->own.team;
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;
-        e->initializes = true;
+        e->memory.initializes = true;
     }
     set_generation(&e->options, s->mode);
     if (s->optimizer != NULL) e->options.optimizer.row = s->optimizer;
-    e->has_training_data = s->training_data != NULL;
-    if (e->has_training_data) e->training_data = *s->training_data;
-    if (e->training_data.hash != NULL) e->training_data_hash = e->training_data.hash(e->training_data.user);
+    e->data.has_set = s->training_data != NULL;
+    if (e->data.has_set) e->data.set = *s->training_data;
+    if (e->data.set.hash != NULL) e->data.hash = e->data.set.hash(e->data.set.user);
     if (s->lr_scheduler != NULL) {
-        e->lr_scheduler = *s->lr_scheduler;
+        e->step.scheduler = *s->lr_scheduler;
         e->options.step_schedule.kind = MEGA_SCHEDULER_NONE; /* of the JSON; that of the program counts */
     }
     return MEGA_OK;

@@ -27,7 +27,7 @@ double engine_scalar(const mega_engine *e, const void *acc)
 /* Copies micro-batch m of the batch into the inputs of one slot. */
 static mega_status step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
 {
-    return mega_batch_load(e->batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
+    return mega_batch_load(e->data.batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
 /* ---- what scales a gradient: see train_batch ---- */
@@ -41,12 +41,12 @@ static double divided_before(const mega_engine *e)
 /* Positions of a step of the expected micro-batches, on all ranks of dp. */
 static int64_t expected_positions(const mega_engine *e)
 {
-    return e->expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
+    return e->step.expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
 }
 
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)e->expected * divided_before(e) / engine_scale(e);
+    const double micro_batches = (double)e->step.expected * divided_before(e) / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.now);
 }
@@ -55,10 +55,10 @@ static double loss_factor(const mega_engine *e)
 static double expected_over_found(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
 {
     if (!e->options.per_token_loss)
-        return r->micro_batches == e->expected ? 1.0 : (double)e->expected / (double)r->micro_batches;
-    for (int i = 0; i < e->num_losses; i++) {
+        return r->micro_batches == e->step.expected ? 1.0 : (double)e->step.expected / (double)r->micro_batches;
+    for (int i = 0; i < e->model.num_losses; i++) {
         const double weight = sums->of[i][LOSS_WEIGHT];
-        if (e->loss[i].is_trained && e->loss[i].coefficient != 0)
+        if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0)
             return weight > 0 ? (double)expected_positions(e) / weight : 0;
     }
     return 1.0;
@@ -75,34 +75,34 @@ double engine_correction(const mega_engine *e, const engine_sums *sums, const me
 
 static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    mega_program *p = e->chunk[s->chunk].train;
+    mega_program *p = e->programs.chunk[s->chunk].train;
     mega_error_record wrong = {.code = MEGA_OK};
     const mega_status loaded = step_fill_inputs(e, p, s->slot, s->micro_batch);
     if (loaded != MEGA_OK) mega_error_get_of(loaded, &wrong);
     MEGA_TRY(mega_program_forward(p, s->slot)); /* also after a mistake: other ranks wait for its messages */
     if (loaded != MEGA_OK) return mega_error_restore(&wrong);
-    engine_outputs_note(&e->chunk[s->chunk], p, s->slot);
-    engine_losses_add(e, &e->chunk[s->chunk].train_io[s->slot], 1, sums);
+    engine_outputs_note(&e->programs.chunk[s->chunk], p, s->slot);
+    engine_losses_add(e, &e->programs.chunk[s->chunk].train_io[s->slot], 1, sums);
     return MEGA_OK;
 }
 
-/* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->expected is per rank. */
+/* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->step.expected is per rank. */
 static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_step *s)
 {
     const int64_t here = s->micro_batch + e->micro.done; /* one of the two is 0 */
-    return (e->expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
+    return (e->step.expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
 }
 
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last, engine_sums *sums)
 {
-    mega_program *p = e->chunk[s->chunk].train;
+    mega_program *p = e->programs.chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = is_first;
     mega_program_step(p)->last_micro_batch = is_last;
     mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
     mega_program_step(p)->awaits_weights = mega_update_pending(e->update) > 0;
-    if (e->search != NULL) engine_search_before(e->search);
+    if (e->watch.search != NULL) engine_search_before(e->watch.search);
     const mega_status st = s->forward ? step_forward(e, s, sums) : mega_program_backward(p, s->slot);
-    if (e->search != NULL) engine_search_after(e, s);
+    if (e->watch.search != NULL) engine_search_after(e, s);
     return st;
 }
 
@@ -125,36 +125,36 @@ static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_
 /* Sets what the programs read of this step, and zeroes the gradients that the first micro-batch does not overwrite. */
 void engine_step_begin(mega_engine *e, int64_t expected)
 {
-    e->expected = expected;
+    e->step.expected = expected;
     e->gradients.are_summed = false;
     const double factor = loss_factor(e);
-    for (int c = 0; c < e->chunks; c++) {
-        mega_step_block *block = mega_program_step(e->chunk[c].train);
+    for (int c = 0; c < e->programs.chunks; c++) {
+        mega_step_block *block = mega_program_step(e->programs.chunk[c].train);
         block->seed = e->options.dropout_seed;
         block->step = (uint32_t)e->progress.iteration;
         block->loss_factor = factor;
         block->keeps_packed = true;
     }
-    mega_optimizer_zero_gradients_but(e->optimizer, e->begun);
+    mega_optimizer_zero_gradients_but(e->optimizer, e->programs.begun);
 }
 
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock)
 {
     const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
-    const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->schedule);
+    const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->programs.schedule);
     engine_step_begin(e, engine_micro_batches(e));
-    MEGA_TRY(stage_begin(&e->stage, e->schedule, steps));
+    MEGA_TRY(stage_begin(&e->programs.stage, e->programs.schedule, steps));
     clock_resume(clock, NULL);
     for (int64_t i = 0; i < steps; i++) {
-        const mega_schedule_step *s = &e->schedule[i];
+        const mega_schedule_step *s = &e->programs.schedule[i];
         engine_note(e, s->forward ? "forward" : "backward", s->micro_batch);
-        MEGA_TRY(stage_before(&e->stage, s));
+        MEGA_TRY(stage_before(&e->programs.stage, s));
         clock_waited(clock);
         MEGA_TRY(run_step(e, s, sums));
-        MEGA_TRY(stage_after(&e->stage, s));
+        MEGA_TRY(stage_after(&e->programs.stage, s));
         clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
-    MEGA_TRY(stage_end(&e->stage));
+    MEGA_TRY(stage_end(&e->programs.stage));
     clock_waited(clock);
     clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
@@ -164,8 +164,9 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
 
 void engine_profile(mega_engine *e, mega_profile *profile)
 {
-    e->profile = profile;
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_profile(e->chunk[c].train, profile);
+    e->watch.profile = profile;
+    for (int c = 0; c < e->programs.chunks && e->programs.train != NULL; c++)
+        mega_program_profile(e->programs.chunk[c].train, profile);
     if (e->update != NULL) mega_update_profile(e->update, profile);
 }
 
@@ -179,14 +180,15 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
     if (engine_check_free(e, "mega_engine_observe") != MEGA_OK) return;
     e->lengths.observer = observer;
     e->lengths.user = user;
-    for (int c = 0; c < e->chunks && e->train != NULL; c++) mega_program_observe(e->chunk[c].train, observer, user);
+    for (int c = 0; c < e->programs.chunks && e->programs.train != NULL; c++)
+        mega_program_observe(e->programs.chunk[c].train, observer, user);
 }
 
 static mega_status read_batch(mega_engine *e, const mega_step_result *out)
 {
     MEGA_TRY(engine_check_step(e, out));
-    if (e->has_training_data) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_STEP));
-    return mega_batch_check(e->batch);
+    if (e->data.has_set) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_STEP));
+    return mega_batch_check(e->data.batch);
 }
 
 /* A step: the passes of all micro-batches, the sum of their gradients over dp, the update. Three numbers scale a
@@ -236,31 +238,31 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 /* Runs one micro-batch of an evaluation. */
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
-    mega_program *p = e->chunk[s->chunk].evaluate;
+    mega_program *p = e->programs.chunk[s->chunk].evaluate;
     MEGA_TRY(step_keep_failure(sums, step_fill_inputs(e, p, 0, s->micro_batch)));
-    if (e->search != NULL) engine_search_before(e->search);
+    if (e->watch.search != NULL) engine_search_before(e->watch.search);
     MEGA_TRY(step_keep_failure(sums, mega_program_forward(p, 0)));
-    engine_outputs_note(&e->chunk[s->chunk], p, 0);
-    if (e->search != NULL) engine_search_after(e, s);
+    engine_outputs_note(&e->programs.chunk[s->chunk], p, 0);
+    if (e->watch.search != NULL) engine_search_after(e, s);
     const double times = engine_evaluated_times(e, s->micro_batch);
-    if (times > 0) engine_losses_add(e, &e->chunk[s->chunk].evaluate_io, times, sums);
+    if (times > 0) engine_losses_add(e, &e->programs.chunk[s->chunk].evaluate_io, times, sums);
     return MEGA_OK;
 }
 
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
     const int64_t micro_batches = engine_micro_batches(e);
-    const int64_t steps = micro_batches * e->chunks;
+    const int64_t steps = micro_batches * e->programs.chunks;
     MEGA_TRY(engine_show_average(e));
-    mega_schedule_forward(e->layout->pp.size, e->chunks, micro_batches, e->schedule);
-    MEGA_TRY(stage_begin(&e->evaluate_stage, e->schedule, steps));
+    mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
+    MEGA_TRY(stage_begin(&e->programs.evaluate_stage, e->programs.schedule, steps));
     for (int64_t i = 0; i < steps; i++) {
-        engine_note(e, "evaluation", e->schedule[i].micro_batch);
-        MEGA_TRY(stage_before(&e->evaluate_stage, &e->schedule[i]));
-        MEGA_TRY(evaluate_step(e, &e->schedule[i], sums));
-        MEGA_TRY(stage_after(&e->evaluate_stage, &e->schedule[i]));
+        engine_note(e, "evaluation", e->programs.schedule[i].micro_batch);
+        MEGA_TRY(stage_before(&e->programs.evaluate_stage, &e->programs.schedule[i]));
+        MEGA_TRY(evaluate_step(e, &e->programs.schedule[i], sums));
+        MEGA_TRY(stage_after(&e->programs.evaluate_stage, &e->programs.schedule[i]));
     }
-    MEGA_TRY(stage_end(&e->evaluate_stage));
+    MEGA_TRY(stage_end(&e->programs.evaluate_stage));
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -278,7 +280,7 @@ mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
     if (!isfinite(now.loss)) return engine_nonfinite_evaluation(e, now.loss);
     sums->loss += now.loss;
     sums->count += now.count;
-    for (int i = 0; i < e->num_losses; i++) {
+    for (int i = 0; i < e->model.num_losses; i++) {
         sums->metric[i] += now.metric[i];
         sums->weight[i] += now.weight[i];
     }

@@ -32,8 +32,8 @@ void clock_waited(step_clock *c)
 {
     const double began = c->mark;
     c->result->waiting_s += part(c);
-    if (c->e->profile != NULL && stage_has_neighbours(&c->e->stage))
-        mega_profile_idle(c->e->profile, "pipeline wait", began, c->mark);
+    if (c->e->watch.profile != NULL && stage_has_neighbours(&c->e->programs.stage))
+        mega_profile_idle(c->e->watch.profile, "pipeline wait", began, c->mark);
 }
 
 void clock_passed(step_clock *c)
@@ -46,7 +46,7 @@ void clock_ran(step_clock *c, const mega_schedule_step *pass, bool is_last_micro
 {
     const double began = c->mark, whole = part(c);
     const double computed = c->ended > 0 ? c->ended - began : whole;
-    const double within = mega_program_reduce_seconds(c->e->chunk[pass->chunk].train);
+    const double within = mega_program_reduce_seconds(c->e->programs.chunk[pass->chunk].train);
     const mega_step_times t =
         pass->forward ? (mega_step_times){.forward_s = computed}
                       : (mega_step_times){.backward_s = computed - within, .reduce_s = within + (whole - computed)};

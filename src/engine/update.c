@@ -13,30 +13,30 @@
 /* Returns whether this stage and another one hold parameter `index` of the whole model. */
 static bool is_tied_here(const mega_engine *e, int index)
 {
-    const int own = mega_params_find(e->params, mega_params_get(mega_model_parts_params(e->parts), index)->name);
+    const int own = mega_params_find(e->params, mega_params_get(mega_model_parts_params(e->model.parts), index)->name);
     return own >= 0 && mega_params_get(e->params, own)->tie != MEGA_TIE_NONE;
 }
 
 mega_status engine_find_ties(mega_engine *e)
 {
-    const mega_params *whole = mega_model_parts_params(e->parts);
+    const mega_params *whole = mega_model_parts_params(e->model.parts);
     const mega_axis *pp = &e->layout->pp;
     const int count = mega_params_count(whole);
     int ties = 0;
     for (int i = 0; i < count; i++) ties += is_tied_here(e, i);
     if (ties == 0) return MEGA_OK;
-    e->tie = mega_calloc((size_t)ties, sizeof *e->tie);
-    e->tied_stages = mega_calloc((size_t)ties * (size_t)pp->size, sizeof *e->tied_stages);
-    if (e->tie == NULL || e->tied_stages == NULL)
+    e->ties.of = mega_calloc((size_t)ties, sizeof *e->ties.of);
+    e->ties.stages = mega_calloc((size_t)ties * (size_t)pp->size, sizeof *e->ties.stages);
+    if (e->ties.of == NULL || e->ties.stages == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d tied parameters", ties);
-    int *stage = e->tied_stages;
+    int *stage = e->ties.stages;
     for (int i = 0; i < count; i++) {
         if (!is_tied_here(e, i)) continue;
-        mega_update_tie *t = &e->tie[e->ties++];
+        mega_update_tie *t = &e->ties.of[e->ties.count++];
         *t = (mega_update_tie){.param = mega_params_find(e->params, mega_params_get(whole, i)->name),
                                .stages = {.comm = pp->comm, .rank = stage}};
         for (int s = 0; s < pp->size; s++) {
-            if (!mega_model_parts_holds(e->parts, i, s)) continue;
+            if (!mega_model_parts_holds(e->model.parts, i, s)) continue;
             if (s == pp->rank) t->stages.own = t->stages.count;
             stage[t->stages.count++] = s;
         }
@@ -47,14 +47,14 @@ mega_status engine_find_ties(mega_engine *e)
 
 bool engine_reduces(const mega_engine *e, int bucket)
 {
-    for (int c = 0; c < e->chunks; c++)
-        if (mega_program_reduces(e->chunk[c].train, bucket)) return true;
+    for (int c = 0; c < e->programs.chunks; c++)
+        if (mega_program_reduces(e->programs.chunk[c].train, bucket)) return true;
     return false;
 }
 
 mega_status engine_wait_reductions(mega_engine *e)
 {
-    for (int c = 0; c < e->chunks; c++) MEGA_TRY(mega_program_wait_reductions(e->chunk[c].train));
+    for (int c = 0; c < e->programs.chunks; c++) MEGA_TRY(mega_program_wait_reductions(e->programs.chunk[c].train));
     return MEGA_OK;
 }
 
@@ -81,16 +81,16 @@ mega_status engine_make_update(mega_engine *e)
     for (int b = 0; b < buckets; b++) is_reduced[b] = engine_reduces(e, b);
     /* a plan runs on one rank, which knows only the losses of its own stage */
     const bool is_plan = e->options.layout.planned_ranks > 0;
-    const int losses = is_plan && e->num_losses == 0 ? 1 : e->num_losses;
-    const mega_update_options o = {.tie = e->tie,
-                                   .ties = e->ties,
+    const int losses = is_plan && e->model.num_losses == 0 ? 1 : e->model.num_losses;
+    const mega_update_options o = {.tie = e->ties.of,
+                                   .ties = e->ties.count,
                                    .is_reduced = is_reduced,
                                    .packed_elements = e->options.tp_sum_elements,
                                    .num_sums = 2 * losses,
                                    .world = e->options.world};
     const mega_status st = mega_update_create(e->optimizer, &o, &e->update);
     mega_free(is_reduced);
-    for (int c = 0; st == MEGA_OK && c < e->chunks; c++) engine_await_weights(e, e->chunk[c].train);
+    for (int c = 0; st == MEGA_OK && c < e->programs.chunks; c++) engine_await_weights(e, e->programs.chunk[c].train);
     return st;
 }
 
@@ -100,7 +100,7 @@ mega_status engine_make_update(mega_engine *e)
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
-    const size_t bytes = (size_t)e->num_losses * sizeof *sums->of;
+    const size_t bytes = (size_t)e->model.num_losses * sizeof *sums->of;
     engine_note(e, "gradients", -1);
     memcpy(u->sum, sums->of, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
@@ -121,9 +121,9 @@ static mega_status check_schedule(const mega_engine *e, double lr, double weight
         st = MEGA_FAIL(MEGA_ERR_USAGE,
                        "iteration %lld: the schedule%s%s gives the learning rate %g and the weight decay %g; expected "
                        "finite numbers that a float holds, and a rate of at least 0. No update was made",
-                       (long long)e->progress.iteration + 1, e->lr_scheduler.name != NULL ? " " : "",
-                       e->lr_scheduler.name != NULL ? e->lr_scheduler.name : "", lr, weight_decay);
-    return e->lr_scheduler.lr != NULL ? mega_comm_agree(e->layout->world.comm, st) : st;
+                       (long long)e->progress.iteration + 1, e->step.scheduler.name != NULL ? " " : "",
+                       e->step.scheduler.name != NULL ? e->step.scheduler.name : "", lr, weight_decay);
+    return e->step.scheduler.lr != NULL ? mega_comm_agree(e->layout->world.comm, st) : st;
 }
 
 /* Runs the second part of the update program: norm, check, update, publication of the weights. */
@@ -143,7 +143,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     u->lr = r->lr;
     u->weight_decay = r->weight_decay;
     u->samples = r->samples;
-    u->expected = e->expected * e->options.micro_batch * e->layout->dp.size;
+    u->expected = e->step.expected * e->options.micro_batch * e->layout->dp.size;
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, mega_update_run(e->update, MEGA_UPDATE_APPLY)));
     if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_overflow(e, r);
     engine_scale_good_step(e);
@@ -170,8 +170,8 @@ mega_status engine_update(mega_engine *e, mega_step_result *r)
     MEGA_TRY(engine_show_trained(e)); /* an evaluation may have come between */
     MEGA_TRY(run_update(e, r));
     progress_advance(e, r);
-    e->grad_norm = r->grad_norm;
-    e->batch_of = ENGINE_BATCH_NONE; /* its rows are used up */
+    e->step.grad_norm = r->grad_norm;
+    e->data.of = ENGINE_BATCH_NONE; /* its rows are used up */
     mega_record_step_end(mega_world_record(e->options.world));
     return MEGA_OK;
 }

@@ -10,8 +10,8 @@ static mega_status show(mega_engine *e, bool average)
     if (e->optimizer == NULL || !mega_optimizer_averages(e->optimizer)) return MEGA_OK;
     MEGA_TRY(mega_update_wait(e->update));
     if (!mega_optimizer_show(e->optimizer, average)) return MEGA_OK;
-    for (int c = 0; c < e->chunks; c++) /* weights packed earlier in this step are outdated */
-        mega_program_step(e->chunk[c].train)->keeps_packed = false;
+    for (int c = 0; c < e->programs.chunks; c++) /* weights packed earlier in this step are outdated */
+        mega_program_step(e->programs.chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
 }
 
