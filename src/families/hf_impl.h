@@ -122,12 +122,21 @@ void hf_t5_write(const mega_model_shape *s, void *user, hf_put *put);
 void hf_put_decoder_start(const mega_model_shape *s, void *user, hf_put *put);
 int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as the encoder has */
 
-/* Names of tensors that Llama and the families after it have; a family adds to them. */
-#define HF_LLAMA_NAMES                                                                                            \
+/* Names of tensors that Llama and the families after it have, in parts; a family adds to them, or writes its own in place
+ * of a part. */
+#define HF_LLAMA_PATHS                                                                                            \
     .root = "model", .block = "model.layers.%d", .end = "", .tokens = "embed_tokens", .final_norm = "model.norm", \
-    .head = "lm_head", .tied = "model.embed_tokens", .norm_1 = "input_layernorm",                                 \
-    .norm_2 = "post_attention_layernorm", .attention = "self_attn", .qkv = "qkv_proj", .out = "o_proj",           \
-    .qkv_order = MEGA_QKV_THREE, .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",       \
-    .up = "mlp.gate_up_proj", .down = "mlp.down_proj", .gate_file = "mlp.gate_proj", .up_file = "mlp.up_proj"
+    .head = "lm_head", .tied = "model.embed_tokens"
+#define HF_LLAMA_QKV                                                                                   \
+    .attention = "self_attn", .qkv = "qkv_proj", .qkv_order = MEGA_QKV_THREE, .q = "self_attn.q_proj", \
+    .k = "self_attn.k_proj", .v = "self_attn.v_proj"
+#define HF_LLAMA_ATTENTION  HF_LLAMA_QKV, .out = "o_proj"
+#define HF_LLAMA_MLP        HF_LLAMA_MLP_AS_ONE, .gate_file = "mlp.gate_proj", .up_file = "mlp.up_proj"
+#define HF_LLAMA_MLP_AS_ONE .up = "mlp.gate_up_proj", .down = "mlp.down_proj"
+#define HF_LLAMA_NORMS      .norm_1 = "input_layernorm", .norm_2 = "post_attention_layernorm"
+#define HF_LLAMA_NAMES      HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION, HF_LLAMA_MLP
+/* Norms of the outputs of attention and MLP, and of the heads of queries and keys. */
+#define HF_AFTER_NORMS .after_1 = "post_attention_layernorm", .after_2 = "post_feedforward_layernorm"
+#define HF_HEAD_NORMS  .q_norm = "q_norm", .k_norm = "k_norm"
 
 #endif

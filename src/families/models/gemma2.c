@@ -24,28 +24,9 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Gemma2ForCausalLM", "Gemma2Model", NULL};
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
-static const mega_family_names names = {.root = "model",
-                                        .block = "model.layers.%d",
-                                        .end = "",
-                                        .tokens = "embed_tokens",
-                                        .final_norm = "model.norm",
-                                        .head = "lm_head",
-                                        .tied = "model.embed_tokens",
-                                        .norm_1 = "input_layernorm",
-                                        .norm_2 = "pre_feedforward_layernorm",
-                                        .attention = "self_attn",
-                                        .qkv = "qkv_proj",
-                                        .out = "o_proj",
-                                        .qkv_order = MEGA_QKV_THREE,
-                                        .q = "self_attn.q_proj",
-                                        .k = "self_attn.k_proj",
-                                        .v = "self_attn.v_proj",
-                                        .up = "mlp.gate_up_proj",
-                                        .down = "mlp.down_proj",
-                                        .gate_file = "mlp.gate_proj",
-                                        .up_file = "mlp.up_proj",
-                                        .after_1 = "post_attention_layernorm",
-                                        .after_2 = "post_feedforward_layernorm"};
+static const mega_family_names names = {
+    HF_LLAMA_PATHS, HF_LLAMA_ATTENTION,          HF_LLAMA_MLP,
+    HF_AFTER_NORMS, .norm_1 = "input_layernorm", .norm_2 = "pre_feedforward_layernorm"};
 
 static bool has_window(const mega_model_shape *s, int64_t layer)
 {

@@ -21,7 +21,7 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Qwen3ForCausalLM", "Qwen3Model", NULL};
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
-static const mega_family_names names = {HF_LLAMA_NAMES, .q_norm = "q_norm", .k_norm = "k_norm"};
+static const mega_family_names names = {HF_LLAMA_NAMES, HF_HEAD_NORMS};
 
 /* Without a list, layers from max_window_layers on have the window. */
 static bool has_window(const mega_model_shape *s, int64_t layer)

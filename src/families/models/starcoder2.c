@@ -24,23 +24,7 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"Starcoder2ForCausalLM", "Starcoder2Model", NULL};
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
-static const mega_family_names names = {.root = "model",
-                                        .block = "model.layers.%d",
-                                        .end = "",
-                                        .tokens = "embed_tokens",
-                                        .final_norm = "model.norm",
-                                        .head = "lm_head",
-                                        .tied = "model.embed_tokens",
-                                        .norm_1 = "input_layernorm",
-                                        .norm_2 = "post_attention_layernorm",
-                                        .attention = "self_attn",
-                                        .qkv = "qkv_proj",
-                                        .out = "o_proj",
-                                        .qkv_order = MEGA_QKV_THREE,
-                                        .q = "self_attn.q_proj",
-                                        .k = "self_attn.k_proj",
-                                        .v = "self_attn.v_proj",
-                                        .up = "mlp.c_fc",
+static const mega_family_names names = {HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION, .up = "mlp.c_fc",
                                         .down = "mlp.c_proj"};
 
 static void finish(hf_reader *r, mega_model_shape *s)
