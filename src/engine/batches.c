@@ -1,6 +1,8 @@
 /* The batches of an engine: which samples of the run they hold, and who fills them. Either the caller does, or the
  * engine reads training data, on the caller's thread or ahead of the step (megalith/reader.h). */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_data.h"
+#include "engine_step.h"
 
 /* For getters, which return no status. Returns false and leaves a message if e is NULL. */
 static bool batches_are_given(const mega_engine *e, const char *call)

@@ -2,7 +2,7 @@
  * a schedule. Such a function that calls the engine again would use the batch, the programs and the counters of the
  * call that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
  * on any thread; only queries of numbers are not. */
-#include "engine_impl.h"
+#include "engine_calls.h"
 
 /* running: the call that is running; NULL: none. The thread that reads ahead also reads while no call is running. */
 static mega_status refuse_busy(const mega_engine *e, const char *call, const char *running)

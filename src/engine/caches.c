@@ -1,5 +1,6 @@
 /* Gives each sample of a generation the key-value cache of another one, as a beam search needs. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
 #include "megalith/memory.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Checks whether an engine can be created and whether a call is allowed. Collective calls check on all ranks before
  * they begin, so that one wrong call does not leave the other ranks waiting. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_step.h"
 #include "megalith/extent.h"
 
 enum { MOST_MICRO_BATCHES = 1 << 24 };

@@ -1,6 +1,10 @@
 /* Saves and loads an engine: the tensors of a checkpoint, and the run.json from which a run continues as if it had
  * never stopped. Member names of "scheduler" are those of Megatron's checkpoints. */
 #include "checkpoint_scheduler.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
 #include "megalith/optimizer_state.h"

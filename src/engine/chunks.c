@@ -1,6 +1,8 @@
 /* The programs of this rank. Each chunk of its pipeline stage has one for training and one for evaluation, or the two
  * of generation. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_losses.h"
+#include "engine_step.h"
 #include "megalith/assert.h"
 
 /* The chunks of this rank share the communication requests that a single program would have. */

@@ -1,6 +1,9 @@
 /* Checkpoints of a C program: the caller's own state in addition to that of the run. The JSON object is the member
  * "client_state" of state/run.json; arrays are in state/client.safetensors. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_data.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/extent.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"

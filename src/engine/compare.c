@@ -2,7 +2,9 @@
  * the sums at the end of a step, and the messages of a pipeline (compare_links.c). mega_engine_create has already
  * compared options and models, so the number of programs and the types are the same. */
 #include "megalith/compare.h"
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_step.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 

@@ -1,6 +1,6 @@
 /* Compares the messages between neighbours of a pipeline, derived from the schedules of both: one must await what the
  * other sends, in the same order and of the same size. */
-#include "engine_impl.h"
+#include "engine_build.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"

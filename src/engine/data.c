@@ -1,5 +1,5 @@
 /* Checks of the training data: all ranks must read the same, and a checkpoint must have been made with the same. */
-#include "engine_impl.h"
+#include "engine_data.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/json.h"

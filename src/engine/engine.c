@@ -1,5 +1,11 @@
 /* Builds an engine: parameters, programs, memory plan, allocation. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_data.h"
+#include "engine_losses.h"
+#include "engine_state.h"
+#include "engine_step.h"
+#include "engine_watch.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
 #include <math.h>

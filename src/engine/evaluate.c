@@ -1,5 +1,8 @@
 /* Evaluation of a data set: runs the forward passes of its batches and computes the means of losses and metrics. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_losses.h"
+#include "engine_step.h"
+#include "engine_watch.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>

@@ -1,6 +1,7 @@
 /* The named inputs of a model (mega_input): one list for all ranks, made when the engine is created. A rank stores only
  * the data of the inputs that its own programs read. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_data.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"

@@ -2,7 +2,8 @@
  * are built when a step first needs them and destroyed when a step needs others: lengths only grow, so that each is
  * built once, and at most one length besides that of whole samples has programs. They use the memory of the programs of
  * whole samples, which is planned. Evaluations always read whole samples. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_step.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <string.h>

@@ -1,6 +1,8 @@
 /* The named losses and metrics of a model (mega_loss_add): one list for all ranks, made when the engine is created, and
  * the sums over a step or an evaluation for each of them. A program of any pipeline stage may have any of them. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_losses.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"

@@ -1,6 +1,10 @@
 /* Training by one micro-batch at a time: the caller runs the passes that mega_engine_train_batch runs from a schedule.
  * Both ways use the same sums of gradients and the same update (step.c). */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_data.h"
+#include "engine_losses.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/record.h"
 #include <math.h>
 

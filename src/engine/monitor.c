@@ -1,6 +1,8 @@
 /* Monitors and profilers of an engine (megalith/monitor_options.h): what a step reports to them, and what they log. All
  * but the counts of exchanges are of the first rank. They never end a run. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_step.h"
+#include "engine_watch.h"
 #include "megalith/comm_log.h"
 #include "megalith/file.h"
 #include "megalith/flops_report.h"

@@ -1,7 +1,9 @@
 /* Finds the op that caused a non-finite loss or gradient of a step, or a non-finite loss of an evaluation. Every rank
  * sees that in the sums, so all ranks run the step again and check the output of every instruction. The error names the
  * earliest instruction, in the order of the computation, whose output was not finite. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_losses.h"
+#include "engine_step.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Checks and compares the options of an engine. A table has one row for each member; ranges are checked, and ranks
  * compared, by walking the rows. A member without a row does not compile. Options of other modules (layout, optimizer,
  * schedule, batch) are checked by those modules. */
-#include "engine_impl.h"
+#include "engine_calls.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 

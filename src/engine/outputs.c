@@ -1,5 +1,7 @@
 /* Named outputs of a model (mega_output), which the caller reads after a forward pass. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_losses.h"
 
 void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
 {

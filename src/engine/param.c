@@ -1,6 +1,6 @@
 /* Whole parameters, gradients and optimizer states by name. A get gathers the parts of all ranks to every rank; a set
  * writes this rank's part of the values that all ranks pass. */
-#include "engine_impl.h"
+#include "engine_calls.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "megalith/optimizer_state.h"

@@ -1,5 +1,6 @@
 /* Queries that do not communicate: settings and counters, under DeepSpeed's names. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_step.h"
 #include <math.h>
 
 /* For getters, which return no status. Returns false and leaves a message if e is NULL. */

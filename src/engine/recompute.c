@@ -1,7 +1,7 @@
 /* Which layers of the model are recomputed in the backward: those of the model, those that the options ask for, or as
  * few as a budget of memory leaves. A budget is met by plans: engines of one rank that are built, measured and
  * destroyed before anything is allocated. */
-#include "engine_impl.h"
+#include "engine_build.h"
 #include "megalith/memory.h"
 #include <stdio.h>
 

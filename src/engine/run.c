@@ -3,7 +3,11 @@
  * outputs of the last run are still being sent, so stages work in parallel if a run does not need the result of the
  * previous one. Therefore a run does not communicate its status: a rank that fails stores its first failure and still
  * sends the messages that others wait for, until mega_engine_wait returns the failure on all ranks. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_losses.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"

@@ -1,5 +1,6 @@
 /* Builds the list of tensors of a checkpoint, which is the same on every rank. */
 #include "saved_tensors.h"
+#include "engine_state.h"
 #include "megalith/compressed.h"
 #include "megalith/optimizer_state.h"
 #include <stdio.h>

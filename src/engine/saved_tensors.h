@@ -2,7 +2,7 @@
 #ifndef MEGALITH_SAVED_TENSORS_H
 #define MEGALITH_SAVED_TENSORS_H
 
-#include "engine_impl.h"
+#include "engine_state.h"
 #include "megalith/memory.h"
 
 /* Items and names are in one arena. Every rank has the same list of all tensors of the model. A zero-initialized list

@@ -1,6 +1,7 @@
 /* The loss scale of an engine (optim/loss_scale.c is its state machine): which steps are skipped, what is said about
  * it, and its part of a checkpoint. Only fp16 scales its losses. */
-#include "engine_impl.h"
+#include "engine_losses.h"
+#include "engine_step.h"
 #include "megalith/log.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Converts mega_setup to the options of an engine: from argv and a JSON by the option tables, or from numbers. Creates
  * the world and the team unless the caller has given them. */
-#include "engine_impl.h"
+#include "engine_build.h"
 #include "megalith/compare.h"
 #include "setup_options.h"
 #include <math.h>

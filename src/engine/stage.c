@@ -2,7 +2,7 @@
  * other direction in pp_back. Each of these two streams has a fixed order, which both ends derive from their
  * schedules. */
 #include "stage.h"
-#include "engine_impl.h"
+#include "engine_build.h"
 #include "megalith/assert.h"
 #include "megalith/memory.h"
 

@@ -1,6 +1,11 @@
 /* Runs one training step, in the order of ARCHITECTURE.md, "The life of a step". Start reading at
  * mega_engine_train_batch. */
-#include "engine_impl.h"
+#include "engine_build.h"
+#include "engine_calls.h"
+#include "engine_data.h"
+#include "engine_losses.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>

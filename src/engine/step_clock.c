@@ -1,5 +1,5 @@
 /* Measures the parts of a step, for its result and the monitors (step_clock.h). */
-#include "engine_impl.h"
+#include "engine_watch.h"
 #include "megalith/threads.h"
 
 step_clock clock_start(mega_engine *e, mega_step_result *result)

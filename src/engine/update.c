@@ -1,7 +1,9 @@
 /* The end of a step: runs the update program (megalith/update.h), which sums gradients and losses over the ranks,
  * checks them and updates the weights. Programs sum buckets over dp while the backward pass runs; the update program
  * sums the rest. */
-#include "engine_impl.h"
+#include "engine_losses.h"
+#include "engine_state.h"
+#include "engine_step.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"

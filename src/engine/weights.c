@@ -1,6 +1,7 @@
 /* What only some optimizers have: weights of the training and weights of the evaluation, of which one are in place;
  * numbers in run.json; the errors of compression. */
-#include "engine_impl.h"
+#include "engine_calls.h"
+#include "engine_state.h"
 #include "megalith/optimizer_state.h"
 #include <limits.h>
 #include <string.h>

@@ -1,0 +1,28 @@
+/* What a checkpoint keeps besides parameters: the state of the caller, averages, what a compression has lost. */
+#ifndef MEGALITH_ENGINE_STATE_H
+#define MEGALITH_ENGINE_STATE_H
+
+#include "engine_impl.h"
+
+/* client_state.c. engine_start_again resets the engine to step 0 and zeroes the optimizer states. */
+void engine_client_free(mega_engine *e);
+void engine_start_again(mega_engine *e);
+/* weights.c. Collective over the world where the optimizer has other weights for evaluations (optimizer_state.h): puts
+ * these, or those of the training, in place. */
+mega_status engine_show_average(mega_engine *e);
+mega_status engine_show_trained(mega_engine *e);
+/* What the compression of 1-bit Adam has lost, in a checkpoint: on how many ranks of dp (0: it has nothing of this),
+ * and whether these are the ranks of this layout, which then goes on with it. Otherwise it starts at 0. */
+typedef struct engine_errors {
+    int ranks;
+    bool is_own;
+} engine_errors;
+engine_errors engine_errors_here(const mega_engine *e);
+engine_errors engine_errors_there(const mega_engine *e, const json_t *root);
+mega_status engine_errors_save(const mega_engine *e, json_t *root);
+void engine_errors_clear(mega_engine *e);
+/* The optimizer's numbers in run.json. */
+mega_status engine_numbers_save(const mega_engine *e, json_t *root);
+mega_status engine_numbers_load(mega_engine *e, const json_t *root);
+
+#endif
