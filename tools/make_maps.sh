@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each source
 # file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the source file
-# of its name. A file whose first comment is missing is a mistake.
+# of its name. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source file too.
 #   tools/make_maps.sh [check] [ROOM...]     with check: writes nothing, and ends with 1 if a guide would change
 set -eu
 export LC_ALL=C
@@ -18,7 +18,7 @@ status=0
 
 # Paths below the room, sorted: its own files first, then each folder, public headers last.
 room_files() { # ROOM
-    find "src/$1" -name tests -prune -o -name '*.[ch]' -printf '%P\n' |
+    find "src/$1" -name tests -prune -o \( -name '*.[ch]' -o -name '*.txt' \) -printf '%P\n' |
         awk '{ n = split($0, part, "/"); folder = substr($0, 1, length($0) - length(part[n])); print (folder ~ /^include\// ? "~" folder : folder) "\t" part[n] "\t" $0 }' |
         sort -t "$(printf '\t')" -k1,1 -k2,2 | cut -f3
 }
@@ -27,7 +27,7 @@ room_files() { # ROOM
 table='
     # The first paragraph of the comment with which a file begins, on one line; empty without one.
     function first_comment(path,   line, text) {
-        text = ""
+        text = line = ""
         if ((getline line <path) > 0 && line ~ /^\/\*/) {
             sub(/^\/\*[ *]*/, "", line)
             while (line !~ /^[ *]*$/ && line !~ /^ / || text == "") { # an indented line begins a list
@@ -35,6 +35,10 @@ table='
                 if (line ~ /\*\// || (getline line <path) <= 0) break
                 sub(/^ \* ?/, "", line)
             }
+        }
+        while (line ~ /^# /) { # a table
+            text = text " " substr(line, 3)
+            if ((getline line <path) <= 0) break
         }
         close(path)
         sub(/\*\/.*/, "", text)

@@ -11,6 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+// clang-format off
+static const mega_option_row file_rows[] = {
+    {MEGA_OPTION(mega_command_options, "config-file", config_file, MEGA_OPTION_STRING), .is_of_argv = true, .alike = MEGA_ALIKE_NOT_NEEDED, .value = "FILE", .help = "a YAML or JSON of accelerate config: ranks, precision, layout and more, where no option says otherwise (docs/accelerate.md)"},
+};
+const mega_option_section cli_config_file_section = MEGA_SECTION("distributed", file_rows);
+// clang-format on
+
 static void add_mistake(void *o, const char *text)
 {
     mega_options_problem((mega_options *)o, MEGA_ERR_FORMAT, "%s", text);

@@ -37,42 +37,13 @@ enum {
     FOR_ALL = (1 << 19) - 1
 };
 
-/* Rows for names whose answer is not "works". */
-#define IDLE(name_, kind_, fallback_, remark_)                                                 \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, \
-    .fallback = (fallback_), .remark = (remark_)
-#define LATER(name_, kind_, neutral_, remark_)                                                       \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NOT_IMPLEMENTED, \
-    .neutral = (neutral_), .remark = (remark_)
-/* The same for what will not be; the remark says why. */
-#define NEVER(name_, kind_, neutral_, remark_)                                                                      \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_REFUSED, .neutral = (neutral_), \
-    .remark = (remark_)
-#define RENAMED(name_, kind_, successor_, remark_)                                           \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, \
-    .successor = (successor_), .remark = (remark_)
-/* Another name for the same option. */
-#define ALIAS(name_, kind_, successor_) RENAMED(name_, kind_, successor_, MEGA_ALIAS_REMARK successor_)
-/* The meaning depends on the value. */
-#define BY_VALUE(name_, kind_, cases_, remark_)                                                                 \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_RENAMED, .cases = (cases_), \
-    .remark = (remark_)
-/* Has no effect if the number of ranks given by `size_` is one; rejected if it is greater (rules.c). */
-#define ALONE(name_, kind_, size_, remark_)                                                                      \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .alone = (size_), \
-    .remark = (remark_)
-/* A remark for options that control when ranks exchange data: this program decides that itself. The exchanged data
- * stay the same, and so do results and memory use. */
-#define OWN_ORDER "megalith itself decides when an exchange starts and when it is waited for"
-
 extern const mega_option_section cli_json_keys; /* json_keys.c */
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
     cli_config_section, cli_generate_section, cli_server_section, cli_tasks_section, cli_merge_section,
-    cli_data_section, cli_plot_section, cli_report_section, cli_new_section, cli_embed_section, cli_logging_section,
-    cli_clm_section;
-/* options_*.c: names that are recognized but do not work, or that have another name here */
-extern const mega_option_section cli_other_preprocess_section, cli_other_train_tokenizer_section,
+    cli_data_section, cli_plot_section, cli_report_section, cli_new_section, cli_embed_section, cli_logging_section;
+/* src/foreign/: names that are recognized but do not work, or that have another name here */
+extern const mega_option_section cli_clm_section, cli_other_preprocess_section, cli_other_train_tokenizer_section,
     cli_other_tasks_section, cli_other_model_section, cli_other_training_section, cli_other_initialization_section,
     cli_other_learning_section, cli_other_checkpoint_section, cli_other_precision_section,
     cli_other_distributed_section, cli_other_data_section, cli_other_logging_section, cli_other_fp8_section,
@@ -80,8 +51,8 @@ extern const mega_option_section cli_other_preprocess_section, cli_other_train_t
     cli_other_other_models_section, cli_other_megatron_section, cli_other_transformers_section,
     cli_other_nanogpt_section, cli_other_foreign_data_section, cli_other_foreign_generation_section;
 
-/* options_yaml.c, config_file.c: Accelerate's YAML: keys that are not options, reading, and what follows when all has
- * been read. */
+/* src/foreign/accelerate-yaml.txt, config_file.c: Accelerate's YAML: keys that are not options, reading, and what
+ * follows when all has been read. */
 extern const mega_option_section cli_yaml_keys, cli_config_file_section;
 const char *cli_read_yaml(mega_options *o, const char **out_name);
 void cli_complete_yaml(mega_options *o);
