@@ -236,13 +236,14 @@ static int command_help(int argc, char **argv)
         return 0;
     }
     const bool is_environment = strcmp(argv[1], "--environment-page") == 0,
-               is_json = strcmp(argv[1], "--json-page") == 0, is_yaml = strcmp(argv[1], "--yaml-page") == 0;
-    if (is_environment || is_json || is_yaml || strcmp(argv[1], "--options-page") == 0) {
+               is_json = strcmp(argv[1], "--json-page") == 0, is_yaml = strcmp(argv[1], "--yaml-page") == 0,
+               is_foreign = strcmp(argv[1], "--foreign-page") == 0;
+    if (is_environment || is_json || is_yaml || is_foreign || strcmp(argv[1], "--options-page") == 0) {
         mega_buffer page = {0};
         const mega_status st = is_environment ? mega_environment_page(&page)
                                : is_json      ? mega_options_json_page(&mega_engine_composition, &mega_commands, &page)
                                : is_yaml      ? mega_options_yaml_page(&mega_commands, &page)
-                                              : mega_options_options_page(&mega_commands, &page);
+                                              : mega_options_options_page(&mega_commands, !is_foreign, &page);
         if (st != MEGA_OK) return mega_cli_fail("help", st);
         fputs(page.data, stdout);
         mega_buffer_fini(&page);

@@ -1,4 +1,4 @@
-/* Writes --help of a command and docs/options.md, both from the option table. */
+/* Writes --help of a command, docs/options.md and docs/options-of-other-systems.md, all from the option table. */
 #include "config_impl.h"
 #include <stdio.h>
 #include <string.h>
@@ -125,7 +125,7 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     write_names(&t, row->bit, MEGA_ANSWER_NOT_IMPLEMENTED,
                 "not implemented yet: an error, unless the value changes nothing", out);
     mega_buffer_puts(out, "\nNames that other programs of the field have (transformers, Accelerate, nanoGPT, later "
-                          "Megatron) are known as well: docs/options.md\n");
+                          "Megatron) are known as well: docs/options-of-other-systems.md\n");
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the help text");
 }
@@ -149,7 +149,7 @@ static void help_write_cell(const char *text, mega_buffer *out)
 static void help_write_answer(const mega_option_row *row, mega_buffer *out)
 {
     switch (row->answer) {
-    case MEGA_ANSWER_WORKS: mega_buffer_puts(out, "works"); break;
+    case MEGA_ANSWER_WORKS: break; /* their page has no column of answers */
     case MEGA_ANSWER_NO_EFFECT:
         mega_buffer_puts(out, "no effect here");
         if (row->alone != NULL) mega_buffer_printf(out, " with `--%s 1`, else refused", row->alone);
@@ -179,6 +179,7 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
 {
     const option_line *line = &t->line[index];
     const mega_option_row *row = line->row;
+    const bool works = row->answer == MEGA_ANSWER_WORKS;
     mega_buffer usage = {0};
     write_usage(row, &usage);
     mega_buffer_puts(out, "| `");
@@ -189,9 +190,9 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     help_write_cell(row->fallback != NULL && row->fallback[0] != '\0' ? row->fallback : "", out);
     mega_buffer_puts(out, " | ");
     help_write_answer(row, out);
-    mega_buffer_puts(out, " | ");
+    if (!works) mega_buffer_puts(out, " | ");
     if (row->help != NULL) help_write_cell(row->help, out);
-    if (row->choices != NULL && row->answer == MEGA_ANSWER_WORKS) {
+    if (row->choices != NULL && works) {
         mega_buffer_puts(out, "; one of ");
         for (const char *c = row->choices; *c != '\0'; c++)
             mega_buffer_append(out, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
@@ -208,31 +209,41 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     mega_buffer_puts(out, " |\n");
 }
 
-mega_status mega_options_options_page(const mega_composition *of, mega_buffer *out)
+static const char working_page[] =
+    "# Options\n\n"
+    "Written by `megalith help --options-page` from the rows of all rooms; do not edit by hand.\n\n"
+    "These options do what they say; their names, defaults and meanings are Megatron's. What other programs call "
+    "them,\n"
+    "and what is accepted without effect or refused, is on the page of\n"
+    "[options of other systems](options-of-other-systems.md).\n\n"
+    "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option the last\n"
+    "counts, and a note says so. Names are not abbreviated.\n";
+static const char foreign_page[] =
+    "# Options of other systems\n\n"
+    "Written by `megalith help --foreign-page` from the rows of all rooms; do not edit by hand.\n\n"
+    "Options of Megatron and names of other programs that are known, but are not among the [options](options.md) that\n"
+    "work. Each has one of four answers:\n\n"
+    "| answer | what happens |\n|---|---|\n"
+    "| renamed | its successor takes its place |\n"
+    "| no effect here | it is accepted, and the reason why nothing changes is printed once |\n"
+    "| not implemented yet | an error that says what to use instead, unless the value is one that changes nothing |\n"
+    "| refused | the same, for what will not be implemented |\n";
+
+mega_status mega_options_options_page(const mega_composition *of, bool works, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
     const char *title = "";
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
-    mega_buffer_puts(
-        out, "# Options\n\n"
-             "Written by `megalith help --options-page` from the rows of all rooms; do not edit by hand.\n\n"
-             "Names, defaults and meanings are Megatron's. Every option that is known has one of four "
-             "answers:\n\n"
-             "| answer | what happens |\n|---|---|\n"
-             "| works | it does what it says |\n"
-             "| no effect here | it is accepted, and the reason why nothing changes is printed once |\n"
-             "| not implemented yet | an error that says what to use instead, unless the value is one that changes "
-             "nothing |\n"
-             "| renamed | its successor takes its place |\n\n"
-             "`--x=v` is `--x v`; `-` and `_` are equal in names; `.01` and `5e8` are numbers; of a repeated option "
-             "the last counts, and a note says so. Names are not abbreviated.\n");
+    mega_buffer_puts(out, works ? working_page : foreign_page);
     for (size_t i = 0; i < t.count; i++) {
         char names[256];
+        if ((t.line[i].row->answer == MEGA_ANSWER_WORKS) != works) continue;
         if (strcmp(t.line[i].title, title) != 0) {
             write_commands(of, t.line[i].of_title, names);
-            mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n| option | default | answer | meaning |\n|---|---|---|---|\n",
-                               t.line[i].title, names);
+            mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n%s\n", t.line[i].title, names,
+                               works ? "| option | default | meaning |\n|---|---|---|"
+                                     : "| option | default | answer | meaning |\n|---|---|---|---|");
         }
         title = t.line[i].title;
         write_page_row(&t, i, out);

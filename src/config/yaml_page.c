@@ -66,7 +66,7 @@ mega_status mega_options_yaml_page(const mega_composition *of, mega_buffer *out)
         "is "
         "an error, and so is a key that stands twice. In `megatron_lm_config`, every option of the command may stand "
         "as `megatron_lm_NAME`, also under a name that Megatron-LM or Accelerate has for it "
-        "([options](options.md)), and as `NAME` in `other_megatron_args`.\n");
+        "([options of other systems](options-of-other-systems.md)), and as `NAME` in `other_megatron_args`.\n");
     for (size_t i = 0; i < ROW_COUNT(blocks); i++) yaml_page_put_block(&t, blocks[i], out);
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the page of YAML keys");

@@ -27,7 +27,7 @@ listed=$(cat "${guides[@]}" | grep -c '^| `')
 find . \( -name build -o -name 'build-*' -o -name .git -o -name demo -o -name try \) -prune -o -type f -printf '%P\n' >"$temp/files"
 grep -E '^(src|tests|tools|cmake|bench|examples)/|^(CMakeLists.txt|Makefile|CMakePresets.json)$' "$temp/files" | grep -v '\.md$' |
     xargs -d '\n' cat | grep -aoE '[A-Za-z_][A-Za-z_0-9]*' | sort -u >"$temp/words"
-grep -ohE '\-\-[a-z0-9_-]+' docs/options.md src/launch/options.c src/cli/*.c | tr _ - | sort -u >"$temp/options"
+grep -ohE '\-\-[a-z0-9_-]+' docs/options{,-of-other-systems}.md src/launch/options.c src/cli/*.c | tr _ - | sort -u >"$temp/options"
 sed -nE 's/^([a-z0-9-]+( [a-z0-9-]+)*):.*/\1/p' Makefile | tr ' ' '\n' | sort -u >"$temp/targets"
 # Every row of folders and names that a path has, from the whole path to the name at its end.
 awk -F/ '{ for (i = 1; i <= NF; i++) { part = $i; print part; for (k = i + 1; k <= NF; k++) { part = part "/" $k; print part } } }' "$temp/files" | sort -u >"$temp/parts"

@@ -9,6 +9,8 @@ diff <("$MEGALITH" help --yaml-page) "$MEGA_SOURCE/docs/accelerate-yaml.md" >/de
     fail "docs/accelerate-yaml.md is not what \`megalith help --yaml-page\` writes; write it anew"
 diff <("$MEGALITH" help --options-page) "$MEGA_SOURCE/docs/options.md" >/dev/null ||
     fail "docs/options.md is not what \`megalith help --options-page\` writes; write it anew"
+diff <("$MEGALITH" help --foreign-page) "$MEGA_SOURCE/docs/options-of-other-systems.md" >/dev/null ||
+    fail "docs/options-of-other-systems.md is not what \`megalith help --foreign-page\` writes; write it anew"
 
 diff <("$MEGALITH" help --environment-page) "$MEGA_SOURCE/docs/environment.md" >/dev/null ||
     fail "docs/environment.md is not what \`megalith help --environment-page\` writes; write it again"
