@@ -61,6 +61,21 @@ void mega_kit_need(int status, const char *file, int line)
     _fail(file, line);
 }
 
+void mega_kit_need_error(int status, int expected, const char *said, const char *file, int line)
+{
+    if (status == expected && strstr(mega_error_message(), said) != NULL) return;
+    print_error("%s, \"%s\"; expected %s with \"%s\"\n", mega_status_name((mega_status)status), mega_error_message(),
+                mega_status_name((mega_status)expected), said);
+    _fail(file, line);
+}
+
+void mega_kit_assert_has(const char *text, const char *part, const char *file, int line)
+{
+    if (strstr(text, part) != NULL) return;
+    print_error("no \"%s\" in \"%s\"\n", part, text);
+    _fail(file, line);
+}
+
 const char *mega_kit_source(const char *name)
 {
     const char *source = getenv("MEGA_SOURCE");

@@ -14,6 +14,12 @@
  * mega_status so that this header needs no other.) */
 #define need(status) mega_kit_need((status), __FILE__, __LINE__)
 void mega_kit_need(int status, const char *file, int line);
+/* Fails the test at this line unless the status is `expected` and the error's message contains `said`. */
+#define need_error(status, expected, said) mega_kit_need_error((status), (expected), (said), __FILE__, __LINE__)
+void mega_kit_need_error(int status, int expected, const char *said, const char *file, int line);
+/* Fails the test at this line unless the text contains `part`. */
+#define assert_has(text, part) mega_kit_assert_has((text), (part), __FILE__, __LINE__)
+void mega_kit_assert_has(const char *text, const char *part, const char *file, int line);
 
 /* Returns the path of a shared file, for example "gpt2/vocab.json", or NULL if it does not exist: under MEGA_TEST_DATA,
  * else under $MEGA_SOURCE/../shared/data. Borrowed until the program ends. */

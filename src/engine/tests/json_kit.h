@@ -5,24 +5,9 @@
 #include "../setup_options.h"
 #include "kit.h"
 #include "megalith/engine_commands.h"
-#include "megalith/log.h"
+#include "notes.h"
 #include <stdio.h>
 #include <string.h>
-
-static char notes[8192];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
 
 static void begin(setup_values *v, int64_t ranks)
 {
@@ -48,8 +33,7 @@ static mega_status parse(setup_values *v, const char *json, const char *line)
     snprintf(text, sizeof text, "%s", line);
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
         if (word[0] != '\0') argv[argc++] = word;
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
+    notes_begin();
     begin(v, 1);
     v->config = json;
     return mega_options_parse(v->engine.options, NULL, argc, argv);

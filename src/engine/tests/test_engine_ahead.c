@@ -1,7 +1,6 @@
 /* Tests training data that a thread of the engine reads ahead of the steps: results have the same bits as in a run that
  * reads data when it needs them, whatever the caller does between steps. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -39,29 +38,10 @@ static source *source_of(mega_dataset *d, source *s)
 
 static mega_engine *open_engine(const mega_dataset *data, mega_mode mode)
 {
-    char *argv[] = {"program",
-                    "--micro-batch-size",
-                    "1",
-                    "--global-batch-size",
-                    "4",
-                    "--rampup-batch-size",
-                    "2",
-                    "1",
-                    "9",
-                    "--lr",
-                    "0.01",
-                    "--fp64",
-                    "--seed",
-                    "3",
-                    "--num-threads",
-                    "1"};
-    mega_engine *e = NULL;
-    need(mega_initialize(&(mega_setup){.model = &api_model,
-                                       .training_data = data,
-                                       .mode = mode,
-                                       .argc = (int)(sizeof argv / sizeof *argv),
-                                       .argv = argv},
-                         &e));
+    mega_engine *e;
+    need(api_try_open(&e, (mega_setup){.training_data = data, .mode = mode},
+                      "--micro-batch-size 1 --global-batch-size 4 --rampup-batch-size 2 1 9 --lr 0.01 --fp64 --seed 3 "
+                      "--num-threads 1"));
     return e;
 }
 

@@ -1,7 +1,6 @@
 /* A checkpoint stores which training data it was made with: resuming with other data is refused, unless the caller asks
  * for it. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,14 +17,8 @@ static uint64_t content(void *user)
 
 static mega_engine *open_engine(const mega_dataset *data, mega_mode mode)
 {
-    char *argv[] = {API_ARGV};
-    mega_engine *e = NULL;
-    need(mega_initialize(&(mega_setup){.model = &api_model,
-                                       .training_data = data,
-                                       .mode = mode,
-                                       .argc = (int)(sizeof argv / sizeof *argv),
-                                       .argv = argv},
-                         &e));
+    mega_engine *e;
+    need(api_try_open(&e, (mega_setup){.training_data = data, .mode = mode}, API_LINE));
     return e;
 }
 

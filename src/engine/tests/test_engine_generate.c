@@ -11,13 +11,6 @@
 
 enum { WIDTH = 3 };
 
-static void expect(mega_status st, mega_status expected, const char *said)
-{
-    const char *text = mega_error_message();
-    if (st != expected || strstr(text, said) == NULL)
-        fail_msg("%s, expected %s with \"%s\": %s", mega_status_name(st), mega_status_name(expected), said, text);
-}
-
 static mega_engine *open_engine(mega_mode mode, mega_dtype compute)
 {
     const mega_transformer gpt = engine_run_gpt();
@@ -133,7 +126,7 @@ static void a_signal_ends_the_wait(void **state)
     need(text_generate(&expected, e));
     stop = SIGTERM;
     text_begin(&t, 5);
-    expect(text_generate(&t, e), MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
+    need_error(text_generate(&t, e), MEGA_ERR_INTERRUPTED, "generation was interrupted by a signal");
     stop = 0;
     text_begin(&t, 5);
     need(text_generate(&t, e));
@@ -148,7 +141,7 @@ static void a_signal_ends_the_wait(void **state)
 static void wrong_run(mega_engine *e, mega_run program, const int32_t *filled, const char *said)
 {
     need(mega_engine_run(e, program, filled));
-    expect(mega_engine_wait(e), MEGA_ERR_USAGE, said);
+    need_error(mega_engine_wait(e), MEGA_ERR_USAGE, said);
     need(mega_engine_wait(e)); /* it is reported once */
 }
 
@@ -179,7 +172,7 @@ static void wrong_runs_are_told_by_the_wait(void **state)
     need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
     assert_int_equal(text_fill(&t, e), MEGA_RUN_PREFILL);
     need(mega_engine_run(e, MEGA_RUN_PREFILL, none));
-    expect(mega_engine_wait(e), MEGA_ERR_USAGE, "is not filled");
+    need_error(mega_engine_wait(e), MEGA_ERR_USAGE, "is not filled");
     text_begin(&t, 5);
     need(text_generate(&t, e));
     assert_memory_equal(t.token, expected.token, sizeof t.token);
@@ -195,7 +188,7 @@ static void ids_out_of_range_are_told_by_the_wait(void **state)
     text_begin(&t, 5);
     need(text_losses(&t, e, -1, a));
     t.token[1][4] = TEXT_VOCAB;
-    expect(text_losses(&t, e, -1, b), MEGA_ERR_USAGE, "input \"tokens\": number 4 of sample 1");
+    need_error(text_losses(&t, e, -1, b), MEGA_ERR_USAGE, "input \"tokens\": number 4 of sample 1");
     text_begin(&t, 5);
     need(text_losses(&t, e, -1, b));
     assert_memory_equal(a, b, sizeof a);
@@ -210,11 +203,11 @@ static void programs_that_are_not_there(void **state)
     mega_step_result r;
     mega_loss_sums sums = {0};
     double loss;
-    expect(mega_engine_run(NULL, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_wait(NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_run(evaluates, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_GENERATE");
-    expect(mega_engine_run(generates, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_EVAL");
-    expect(mega_engine_run(generates, (mega_run)9, NULL), MEGA_ERR_USAGE, "expected a mega_run");
+    need_error(mega_engine_run(NULL, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_wait(NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_run(evaluates, MEGA_RUN_DECODE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_GENERATE");
+    need_error(mega_engine_run(generates, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "create one in mode MEGA_EVAL");
+    need_error(mega_engine_run(generates, (mega_run)9, NULL), MEGA_ERR_USAGE, "expected a mega_run");
     assert_null(mega_engine_run_batch(generates, MEGA_RUN_EVALUATE));
     assert_null(mega_engine_run_batch(NULL, MEGA_RUN_EVALUATE));
     assert_int_equal(mega_engine_run_rows(evaluates, MEGA_RUN_PREFILL), -1);
@@ -225,9 +218,9 @@ static void programs_that_are_not_there(void **state)
     assert_false(mega_engine_run_output(generates, MEGA_RUN_DECODE, NULL, &v));
     assert_false(mega_engine_run_output(generates, MEGA_RUN_DECODE, "logits", NULL));
     assert_int_equal(v.count, -7);
-    expect(mega_engine_forward(generates, &loss), MEGA_ERR_USAGE, "call mega_engine_run");
-    expect(mega_engine_train_batch(generates, &r), MEGA_ERR_USAGE, "so it cannot train");
-    expect(mega_engine_evaluate_batch(generates, &sums), MEGA_ERR_USAGE, "so it cannot evaluate");
+    need_error(mega_engine_forward(generates, &loss), MEGA_ERR_USAGE, "call mega_engine_run");
+    need_error(mega_engine_train_batch(generates, &r), MEGA_ERR_USAGE, "so it cannot train");
+    need_error(mega_engine_evaluate_batch(generates, &sums), MEGA_ERR_USAGE, "so it cannot evaluate");
     assert_int_equal(mega_engine_output_count(generates, "logits"), 0);
     mega_engine_destroy(generates);
     mega_engine_destroy(evaluates);
@@ -241,16 +234,16 @@ static void runs_out_of_order(void **state)
     mega_engine *e = NULL;
     mega_engine_options o = engine_run_options(2, 2, 1e-2);
     need(gpt_engine_create(&e, &gpt, &o));
-    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_allocate first");
-    expect(mega_engine_wait(e), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    need_error(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    need_error(mega_engine_wait(e), MEGA_ERR_USAGE, "call mega_engine_allocate first");
     assert_null(mega_engine_run_batch(e, MEGA_RUN_EVALUATE));
     need(mega_engine_allocate(e));
-    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "the parameters have no values");
+    need_error(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "the parameters have no values");
     need(mega_engine_initialize(e, 11));
     mega_batch *b = mega_engine_micro_batch(e);
     for (int i = 0; i < 2; i++) engine_run_fill(b, i, i);
     need(mega_engine_forward(e, NULL));
-    expect(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need_error(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL), MEGA_ERR_USAGE, "call mega_engine_backward first");
     need(mega_engine_backward(e));
     need(mega_engine_step(e, NULL));
     engine_text t;
@@ -260,12 +253,13 @@ static void runs_out_of_order(void **state)
     mega_engine_destroy(e);
     o = text_options(MEGA_F32, MEGA_GENERATE);
     o.prefill = TEXT_SEQ + 1;
-    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill 17; expected at most seq (16)");
+    need_error(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill 17; expected at most seq (16)");
     o.prefill = -1;
-    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill -1; expected at least 0");
+    need_error(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "prefill -1; expected at least 0");
     o = text_options(MEGA_F32, MEGA_GENERATE);
     o.micro_batches = 65;
-    expect(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE, "65 micro_batches of a run; expected at most 64");
+    need_error(text_engine(&e, &gpt, MEGA_GENERATE, &o), MEGA_ERR_USAGE,
+               "65 micro_batches of a run; expected at most 64");
 }
 
 /* Keeps the first row of each sample, as attention keeps a source of one position, and adds it to later rows. */

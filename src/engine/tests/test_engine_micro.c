@@ -1,27 +1,10 @@
 /* Tests training one micro-batch at a time: same bits as mega_engine_train_batch, accumulation boundaries, calls out of
  * order, the gradient between backward and step, and steps that fail. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include <math.h>
 #include <string.h>
 
 enum { TABLE = API_IDS * API_WIDTH };
-
-static void expect(mega_status st, mega_status expected, const char *said)
-{
-    if (st != expected || strstr(mega_error_message(), said) == NULL)
-        fail_msg("%s, \"%s\"; expected %s with \"%s\"", mega_status_name(st), mega_error_message(),
-                 mega_status_name(expected), said);
-}
-
-static mega_engine *open_engine(const mega_dataset *data, char *name, char *value)
-{
-    char *argv[] = {API_ARGV, name, value};
-    const int argc = (int)(sizeof argv / sizeof *argv) - (name == NULL ? 2 : 0);
-    mega_engine *e = NULL;
-    need(mega_initialize(&(mega_setup){.model = &api_model, .training_data = data, .argc = argc, .argv = argv}, &e));
-    return e;
-}
 
 static void fill(mega_batch *b)
 {
@@ -35,7 +18,7 @@ static void fill(mega_batch *b)
 /* Checks the formula of engine.h: with accumulation, mega_engine_sample counts the earlier micro-batches too. */
 static void samples_since_the_last_update(void **state)
 {
-    mega_engine *e = open_engine(NULL, NULL, NULL);
+    mega_engine *e = api_open(NULL, "");
     (void)state;
     for (int64_t n = 0; n < 5; n++) { /* two of them make an update */
         mega_batch *b = mega_engine_micro_batch(e);
@@ -53,7 +36,7 @@ static void samples_since_the_last_update(void **state)
 
 static void the_bits_of_train_batch(void **state)
 {
-    mega_engine *a = open_engine(&api_data, NULL, NULL), *b = open_engine(&api_data, NULL, NULL);
+    mega_engine *a = api_open(&api_data, ""), *b = api_open(&api_data, "");
     (void)state;
     for (int step = 0; step < 3; step++) {
         mega_step_result x, y = {.loss = -1};
@@ -89,7 +72,7 @@ static void pass(mega_engine *e)
 /* A second start gives the same run as the first: nothing of the earlier steps is kept. */
 static void a_start_after_steps(void **state)
 {
-    mega_engine *e = open_engine(&api_data, NULL, NULL);
+    mega_engine *e = api_open(&api_data, "");
     double first[3];
     mega_step_result r;
     (void)state;
@@ -98,7 +81,7 @@ static void a_start_after_steps(void **state)
         first[i] = r.loss;
     }
     need(mega_engine_forward(e, NULL));
-    expect(mega_engine_initialize(e, 3), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need_error(mega_engine_initialize(e, 3), MEGA_ERR_USAGE, "call mega_engine_backward first");
     need(mega_engine_backward(e));
     need(mega_engine_initialize(e, 3));
     assert_int_equal(mega_engine_global_steps(e), 0);
@@ -113,8 +96,7 @@ static void a_start_after_steps(void **state)
 /* Four micro-batches with boundaries set by the caller equal four micro-batches from the settings. */
 static void boundaries_of_the_caller(void **state)
 {
-    mega_engine *a = open_engine(&api_data, "--gradient-accumulation-steps", "4"),
-                *b = open_engine(&api_data, NULL, NULL);
+    mega_engine *a = api_open(&api_data, "--gradient-accumulation-steps 4"), *b = api_open(&api_data, "");
     mega_step_result x, y;
     (void)state;
     for (int step = 0; step < 2; step++) {
@@ -137,7 +119,7 @@ static void boundaries_of_the_caller(void **state)
 static void samples_of_the_caller(void **state)
 {
     const mega_dataset in_order = {.count = API_SAMPLES, .read = api_read, .in_order = true};
-    mega_engine *a = open_engine(&in_order, NULL, NULL), *b = open_engine(NULL, NULL, NULL);
+    mega_engine *a = api_open(&in_order, ""), *b = api_open(NULL, "");
     mega_step_result x, y;
     (void)state;
     assert_null(mega_engine_batch(a));
@@ -159,24 +141,24 @@ static void samples_of_the_caller(void **state)
 
 static void calls_out_of_order(void **state)
 {
-    mega_engine *e = open_engine(&api_data, NULL, NULL), *same = open_engine(&api_data, NULL, NULL);
+    mega_engine *e = api_open(&api_data, ""), *same = api_open(&api_data, "");
     mega_step_result r, s;
     mega_loss_sums sums = {0};
     (void)state;
-    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "mega_engine_forward is next");
-    expect(mega_engine_step(e, &r), MEGA_ERR_USAGE, "mega_engine_forward is next");
+    need_error(mega_engine_backward(e), MEGA_ERR_USAGE, "mega_engine_forward is next");
+    need_error(mega_engine_step(e, &r), MEGA_ERR_USAGE, "mega_engine_forward is next");
     need(mega_engine_forward(e, NULL));
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "mega_engine_backward is next");
-    expect(mega_engine_step(e, &r), MEGA_ERR_USAGE, "mega_engine_backward is next");
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "1 micro-batches of a step");
-    expect(mega_engine_evaluate(e, &api_data, 1, &r), MEGA_ERR_USAGE, "call mega_engine_backward first");
-    expect(mega_engine_evaluate_batch(e, &sums), MEGA_ERR_USAGE, "call mega_engine_backward first");
-    expect(mega_engine_set_accumulation_boundary(e, true), MEGA_ERR_USAGE, "out of order");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "mega_engine_backward is next");
+    need_error(mega_engine_step(e, &r), MEGA_ERR_USAGE, "mega_engine_backward is next");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "1 micro-batches of a step");
+    need_error(mega_engine_evaluate(e, &api_data, 1, &r), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need_error(mega_engine_evaluate_batch(e, &sums), MEGA_ERR_USAGE, "call mega_engine_backward first");
+    need_error(mega_engine_set_accumulation_boundary(e, true), MEGA_ERR_USAGE, "out of order");
     need(mega_engine_backward(e));
-    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "mega_engine_step is next");
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "mega_engine_step is next");
+    need_error(mega_engine_backward(e), MEGA_ERR_USAGE, "mega_engine_step is next");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "mega_engine_step is next");
     need(mega_engine_step(e, NULL));
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "1 micro-batches of a step");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "1 micro-batches of a step");
     pass(e);
     need(mega_engine_step(e, &r));
     need(mega_engine_train_batch(same, &s));
@@ -187,15 +169,15 @@ static void calls_out_of_order(void **state)
 
 static void batches_that_are_not_filled(void **state)
 {
-    mega_engine *e = open_engine(NULL, NULL, NULL);
+    mega_engine *e = api_open(NULL, "");
     mega_step_result r;
     (void)state;
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "are not filled");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "are not filled");
     assert_non_null(mega_engine_micro_batch(e));
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "is not filled");
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "those of one micro-batch");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "is not filled");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "those of one micro-batch");
     fill(mega_engine_batch(e));
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "not those of a micro-batch");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "not those of a micro-batch");
     fill(mega_engine_micro_batch(e));
     need(mega_engine_forward(e, NULL));
     assert_null(mega_engine_micro_batch(e));
@@ -208,12 +190,12 @@ static void a_callback_that_fails(void **state)
 {
     bool fails = false;
     const mega_dataset data = {.count = API_SAMPLES, .read = api_read, .user = &fails};
-    mega_engine *e = open_engine(&data, NULL, NULL), *same = open_engine(&api_data, NULL, NULL);
+    mega_engine *e = api_open(&data, ""), *same = api_open(&api_data, "");
     mega_step_result r, s;
     (void)state;
     fails = true;
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
-    expect(mega_engine_forward(e, NULL), MEGA_ERR_IO, "is torn");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
+    need_error(mega_engine_forward(e, NULL), MEGA_ERR_IO, "is torn");
     fails = false;
     need(mega_engine_train_batch(e, &r));
     need(mega_engine_train_batch(same, &s));
@@ -225,7 +207,7 @@ static void a_callback_that_fails(void **state)
 static void a_step_that_is_not_finite(void **state)
 {
     static float table[TABLE], kept[TABLE];
-    mega_engine *e = open_engine(&api_data, NULL, NULL), *same = open_engine(&api_data, NULL, NULL);
+    mega_engine *e = api_open(&api_data, ""), *same = api_open(&api_data, "");
     mega_step_result r = {.loss = -1}, s;
     (void)state;
     need(mega_engine_get_param(same, "net.wte.weight", NULL, TABLE, kept));
@@ -235,7 +217,7 @@ static void a_step_that_is_not_finite(void **state)
     pass(e);
     need(mega_engine_step(e, &r));
     pass(e);
-    expect(mega_engine_step(e, &r), MEGA_ERR_NUMERIC, "iteration 1");
+    need_error(mega_engine_step(e, &r), MEGA_ERR_NUMERIC, "iteration 1");
     assert_true(r.loss == -1);
     assert_int_equal(mega_engine_global_steps(e), 0);
     assert_int_equal(mega_engine_micro_steps(e), 0);
@@ -251,14 +233,14 @@ static void a_step_that_is_not_finite(void **state)
 static void gradients_by_name(void **state)
 {
     static float gradient[TABLE], again[TABLE], zero[TABLE];
-    mega_engine *e = open_engine(&api_data, NULL, NULL);
+    mega_engine *e = api_open(&api_data, "");
     mega_step_result r;
     double square = 0;
     (void)state;
-    expect(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, gradient), MEGA_ERR_USAGE, "no gradient now");
+    need_error(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, gradient), MEGA_ERR_USAGE, "no gradient now");
     need(mega_engine_forward(e, NULL));
     need(mega_engine_backward(e));
-    expect(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, gradient), MEGA_ERR_USAGE, "no gradient now");
+    need_error(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, gradient), MEGA_ERR_USAGE, "no gradient now");
     need(mega_engine_step(e, NULL));
     pass(e);
     need(mega_engine_get_param(e, "net.wte.weight", "grad", TABLE, gradient));

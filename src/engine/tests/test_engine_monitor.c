@@ -1,26 +1,10 @@
 /* Monitors of a C program, from a DeepSpeed JSON: files and lines of steps, and that they change no number. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include "megalith/file.h"
-#include "megalith/log.h"
 #include "megalith/memory.h"
+#include "notes.h"
 #include <stdio.h>
 #include <string.h>
-
-static char notes[32768];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) fail_msg("no \"%s\" in \"%s\"", part, text);
-}
 
 static int count_of(const char *text, const char *part)
 {
@@ -31,19 +15,8 @@ static int count_of(const char *text, const char *part)
 
 static void open_engine(mega_engine **e, const char *config)
 {
-    static char words[][32] = {
-        "program", "--micro-batch-size", "1", "--gradient-accumulation-steps", "2", "--lr", "0.01", "--fp64", "--seed",
-        "3",       "--num-threads",      "1"};
-    char *argv[sizeof words / sizeof *words];
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) argv[i] = words[i];
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
-    need(mega_initialize(&(mega_setup){.model = &api_model,
-                                       .training_data = &api_data,
-                                       .config = config,
-                                       .argc = (int)(sizeof words / sizeof *words),
-                                       .argv = argv},
-                         e));
+    notes_begin();
+    need(api_try_open(e, (mega_setup){.training_data = &api_data, .config = config}, API_LINE));
 }
 
 static mega_step_result one_step(mega_engine *e, bool by_parts)

@@ -1,39 +1,20 @@
 /* Tests the built-in optimizers in an engine: chosen by JSON and argv, saved and resumed. optim/tests and tests/golden
  * test their numbers. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include "megalith/engine_commands.h"
-#include "megalith/log.h"
+#include "notes.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { TABLE = API_IDS * API_WIDTH, MATRIX = 4 * API_WIDTH * API_WIDTH };
 
-static char notes[4096];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
-
 static mega_status try_open(mega_engine **out, const char *json, const char *line)
 {
-    static char text[768], name[] = "program";
-    char *argv[40] = {name}, *rest = text;
-    int argc = 1;
-    snprintf(text, sizeof text, "--micro-batch-size 1 --num-threads 2 --lr 0.01 --weight-decay 0.1 %s", line);
-    for (char *word; (word = strsep(&rest, " ")) != NULL;)
-        if (word[0] != '\0') argv[argc++] = word;
-    *out = NULL;
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
-    return mega_initialize(
-        &(mega_setup){.model = &api_model, .training_data = &api_data, .config = json, .argc = argc, .argv = argv},
-        out);
+    char all[768];
+    snprintf(all, sizeof all, "--micro-batch-size 1 --num-threads 2 --lr 0.01 --weight-decay 0.1 %s", line);
+    notes_begin();
+    return api_try_open(out, (mega_setup){.training_data = &api_data, .config = json}, all);
 }
 
 static mega_engine *open_engine(const char *json, const char *line)

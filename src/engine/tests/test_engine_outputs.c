@@ -110,29 +110,23 @@ static void outputs_of_the_last_micro_batch(void **state)
     mega_engine_destroy(e);
 }
 
-static void expect(mega_status st, mega_status expected, const char *message)
-{
-    if (st != expected || strstr(mega_error_message(), message) == NULL)
-        fail_msg("status %d, \"%s\"; expected %d, \"%s\"", (int)st, mega_error_message(), (int)expected, message);
-}
-
 static void wrong_reads_are_refused(void **state)
 {
     (void)state;
     float y[MICRO * SEQ * N];
     mega_step_result step;
     mega_engine *e = open_engine(true);
-    expect(mega_engine_read_output(NULL, "y", 1, y), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_read_output(e, "y", 1, y), MEGA_ERR_USAGE, "has no memory yet");
+    need_error(mega_engine_read_output(NULL, "y", 1, y), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_read_output(e, "y", 1, y), MEGA_ERR_USAGE, "has no memory yet");
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 5));
-    expect(mega_engine_read_output(e, "y", MICRO * SEQ * N, y), MEGA_ERR_USAGE, "is read before a forward");
-    expect(mega_engine_read_output(e, NULL, 1, y), MEGA_ERR_USAGE, "the argument output is NULL");
-    expect(mega_engine_read_output(e, "y", 1, NULL), MEGA_ERR_USAGE, "the argument out is NULL");
+    need_error(mega_engine_read_output(e, "y", MICRO * SEQ * N, y), MEGA_ERR_USAGE, "is read before a forward");
+    need_error(mega_engine_read_output(e, NULL, 1, y), MEGA_ERR_USAGE, "the argument output is NULL");
+    need_error(mega_engine_read_output(e, "y", 1, NULL), MEGA_ERR_USAGE, "the argument out is NULL");
     fill(mega_engine_batch(e), 0);
     need(mega_engine_train_batch(e, &step));
-    expect(mega_engine_read_output(e, "z", 1, y), MEGA_ERR_NOT_FOUND, "this rank has no output \"z\"");
-    expect(mega_engine_read_output(e, "y", 7, y), MEGA_ERR_USAGE, "has 64 elements, and count is 7");
+    need_error(mega_engine_read_output(e, "z", 1, y), MEGA_ERR_NOT_FOUND, "this rank has no output \"z\"");
+    need_error(mega_engine_read_output(e, "y", 7, y), MEGA_ERR_USAGE, "has 64 elements, and count is 7");
     assert_int_equal(mega_engine_output_count(NULL, "y"), 0);
     assert_int_equal(mega_engine_output_count(e, NULL), 0);
     mega_engine_destroy(e);
@@ -148,7 +142,8 @@ static void a_step_needs_a_loss_of_the_model(void **state)
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 5));
     fill(mega_engine_batch(e), 0);
-    expect(mega_engine_train_batch(e, &step), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
+    need_error(mega_engine_train_batch(e, &step), MEGA_ERR_USAGE,
+               "the model has no loss with a coefficient other than 0");
     mega_engine_destroy(e);
 }
 
@@ -228,17 +223,17 @@ static void wrong_gradients_change_nothing(void **state)
     float g[COUNT] = {0};
     mega_step_result x, y;
     mega_engine *e = open_training(&with_loss, false), *same = open_training(&with_loss, false);
-    expect(mega_engine_backward_from(NULL, "y", g, COUNT, 1), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_USAGE, "mega_engine_forward is next");
+    need_error(mega_engine_backward_from(NULL, "y", g, COUNT, 1), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_USAGE, "mega_engine_forward is next");
     for (int m = 0; m < BATCH / MICRO; m++) {
         forward(e, m);
         own_gradient(e, g);
-        expect(mega_engine_backward_from(e, NULL, g, COUNT, 1), MEGA_ERR_USAGE, "the argument output is NULL");
-        expect(mega_engine_backward_from(e, "y", NULL, COUNT, 1), MEGA_ERR_USAGE, "the argument gradient is NULL");
-        expect(mega_engine_backward_from(e, "z", g, COUNT, 1), MEGA_ERR_NOT_FOUND, "it has no output \"z\"");
-        expect(mega_engine_backward_from(e, "y", g, 7, 1), MEGA_ERR_USAGE, "expected 64 elements");
-        expect(mega_engine_backward_from(e, "y", g, COUNT, -1), MEGA_ERR_USAGE, "weight -1");
-        expect(mega_engine_backward_from(e, "y", g, COUNT, NAN), MEGA_ERR_USAGE, "weight nan");
+        need_error(mega_engine_backward_from(e, NULL, g, COUNT, 1), MEGA_ERR_USAGE, "the argument output is NULL");
+        need_error(mega_engine_backward_from(e, "y", NULL, COUNT, 1), MEGA_ERR_USAGE, "the argument gradient is NULL");
+        need_error(mega_engine_backward_from(e, "z", g, COUNT, 1), MEGA_ERR_NOT_FOUND, "it has no output \"z\"");
+        need_error(mega_engine_backward_from(e, "y", g, 7, 1), MEGA_ERR_USAGE, "expected 64 elements");
+        need_error(mega_engine_backward_from(e, "y", g, COUNT, -1), MEGA_ERR_USAGE, "weight -1");
+        need_error(mega_engine_backward_from(e, "y", g, COUNT, NAN), MEGA_ERR_USAGE, "weight nan");
         need(mega_engine_backward(e));
         need(mega_engine_step(e, &x));
         forward(same, m);
@@ -258,12 +253,12 @@ static void what_a_loss_of_the_caller_excludes(void **state)
     const float g[COUNT] = {0};
     mega_engine *e = open_training(&without_loss, false);
     forward(e, 0);
-    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
+    need_error(mega_engine_backward(e), MEGA_ERR_USAGE, "the model has no loss with a coefficient other than 0");
     need(mega_engine_backward_from(e, "y", g, COUNT, 1)); /* its forward is still valid */
     mega_engine_destroy(e);
     e = open_training(&with_loss, true);
     forward(e, 0);
-    expect(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_UNSUPPORTED, "--calculate-per-token-loss");
+    need_error(mega_engine_backward_from(e, "y", g, COUNT, 1), MEGA_ERR_UNSUPPORTED, "--calculate-per-token-loss");
     mega_engine_destroy(e);
 }
 
@@ -295,7 +290,7 @@ static void a_model_of_an_output_alone(void **state)
         mega_engine *e = open_with(&layer, &o);
         need(mega_engine_allocate(e));
         need(mega_engine_initialize(e, 5));
-        expect(mega_engine_evaluate(e, &data, 0, &r), MEGA_ERR_USAGE, "the model has no loss to evaluate");
+        need_error(mega_engine_evaluate(e, &data, 0, &r), MEGA_ERR_USAGE, "the model has no loss to evaluate");
         forward(e, 0);
         need(mega_engine_read_output(e, "y", MICRO * SEQ * N, y));
         mega_engine_destroy(e);

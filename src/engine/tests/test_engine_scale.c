@@ -5,22 +5,13 @@
 #include "megalith/file.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
+#include "notes.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 4 };
-
-static char notes[8192];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
 
 /* valgrind looks for reads of memory that nobody wrote: two steps, and fewer searches from a large scale, read all of
  * it. */
@@ -271,8 +262,7 @@ static void deepspeed_says_what_it_does(void **state)
         begin(MEGA_F16,
               (mega_loss_scale_options){
                   .rules = MEGA_SCALE_DEEPSPEED, .initial = ldexp(1, 40), .least = 1, .window = 1000, .hysteresis = 2});
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
+    notes_begin();
     step(e, &r);
     step(e, &r);
     mega_log_set_sink(NULL, NULL);

@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void expect(mega_status st, mega_status expected, const char *said)
-{
-    if (st != expected || strstr(mega_error_message(), said) == NULL)
-        fail_msg("%s, \"%s\"; expected %s with \"%s\"", mega_status_name(st), mega_error_message(),
-                 mega_status_name(expected), said);
-}
-
 #define ARGC(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static void argv_trains(void **state)
@@ -54,9 +47,9 @@ static void halves_of_initialize(void **state)
     mega_step_result a, b;
     (void)state;
     need(mega_engine_create(&setup, &e));
-    expect(mega_engine_train_batch(e, &a), MEGA_ERR_USAGE, "call mega_engine_allocate first");
+    need_error(mega_engine_train_batch(e, &a), MEGA_ERR_USAGE, "call mega_engine_allocate first");
     need(mega_engine_allocate(e));
-    expect(mega_engine_allocate(e), MEGA_ERR_USAGE, "has its memory already");
+    need_error(mega_engine_allocate(e), MEGA_ERR_USAGE, "has its memory already");
     need(mega_engine_train_batch(e, &a));
     mega_engine_destroy(e);
     need(mega_initialize(&setup, &other));
@@ -147,17 +140,17 @@ static void own_optimizer(void **state)
     mega_optimizer_row named = {"named", same, NULL, NULL, counting_sgd};
     mega_setup by_name = own;
     by_name.optimizer = &named;
-    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "states 0 and 1 are both called \"a\"");
+    need_error(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "states 0 and 1 are both called \"a\"");
     named.state = gradient;
-    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "another than \"grad\"");
+    need_error(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "another than \"grad\"");
     named.state = nameless;
-    expect(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "state 0 is called \"\"");
+    need_error(mega_engine_create(&by_name, &none), MEGA_ERR_USAGE, "state 0 is called \"\"");
     row.option_default = NULL;
-    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "no option_default");
+    need_error(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "no option_default");
     row.update = NULL;
-    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "function update is missing");
+    need_error(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "function update is missing");
     row = (mega_optimizer_row){"many", many, NULL, NULL, counting_sgd};
-    expect(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "5 states");
+    need_error(mega_engine_create(&own, &none), MEGA_ERR_USAGE, "5 states");
 }
 
 static void evaluation_alone(void **state)
@@ -177,8 +170,8 @@ static void evaluation_alone(void **state)
     assert_true(loss > 0 && again > 0 && loss != again); /* the loss of the next sample */
     for (int i = 2; i < API_SAMPLES; i++) need(mega_engine_forward(e, NULL));
     need(mega_engine_forward(e, NULL)); /* the next epoch follows without a gap */
-    expect(mega_engine_backward(e), MEGA_ERR_USAGE, "cannot train");
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "cannot train");
+    need_error(mega_engine_backward(e), MEGA_ERR_USAGE, "cannot train");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "cannot train");
     need(mega_engine_evaluate(e, &five, 0, &r));
     assert_int_equal(r.samples, 5);
     assert_true(r.loss > 0 && r.loss == r.metric[0]);
@@ -314,22 +307,22 @@ static void wrong_json(void **state)
     mega_engine *e = NULL;
     mega_setup s = {.model = &api_model, .config = "{\n\"train_batch_sise\": 2}"};
     (void)state;
-    expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE,
-           "setup.config: 3 mistakes:\n  1. \"train_batch_sise\" (mega_setup.config, line 2) is not a key of a "
-           "configuration; did you mean \"train_batch_size\"?");
+    need_error(mega_engine_create(&s, &e), MEGA_ERR_USAGE,
+               "setup.config: 3 mistakes:\n  1. \"train_batch_sise\" (mega_setup.config, line 2) is not a key of a "
+               "configuration; did you mean \"train_batch_size\"?");
     s.argc = ARGC(argv), s.argv = argv;
     s.config = "{\"scheduler\": {\"type\": \"OneCycle\"}}";
-    expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "missing: \"scheduler.params.cycle_min_lr\"");
+    need_error(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "missing: \"scheduler.params.cycle_min_lr\"");
     s.config = "{\"megalith\": {\"lr_decay_style\": \"cosine\"}}";
-    expect(
+    need_error(
         mega_engine_create(&s, &e), MEGA_ERR_USAGE,
         "\"megalith.lr_decay_style\" \"cosine\" (mega_setup.config, line 1): missing: \"megalith.lr_decay_iters\" or "
         "\"megalith.train_iters\"");
     /* an error from a lower module */
     s.config = "{\"train_batch_size\": 2, \"optimizer\": {\"params\": {\"lr\": 1}}, \"pipeline\": {\"stages\": 2}}";
-    expect(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "\"pipeline.stages\" 2");
+    need_error(mega_engine_create(&s, &e), MEGA_ERR_USAGE, "\"pipeline.stages\" 2");
     s.config = "nowhere/ds.json";
-    expect(mega_engine_create(&s, &e), MEGA_ERR_NOT_FOUND, "nowhere/ds.json");
+    need_error(mega_engine_create(&s, &e), MEGA_ERR_NOT_FOUND, "nowhere/ds.json");
     assert_null(e);
 }
 
@@ -352,25 +345,25 @@ static void wrong_arguments(void **state)
     mega_setup s = {.model = &api_model, .argc = ARGC(argv), .argv = argv};
     mega_setup x;
     (void)state;
-    expect(mega_initialize(NULL, &e), MEGA_ERR_USAGE, "setup is NULL");
-    expect(mega_initialize(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
-    expect(mega_engine_create(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
+    need_error(mega_initialize(NULL, &e), MEGA_ERR_USAGE, "setup is NULL");
+    need_error(mega_initialize(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
+    need_error(mega_engine_create(&s, NULL), MEGA_ERR_USAGE, "out is NULL");
     x = s, x.model = NULL;
-    expect(create(&x), MEGA_ERR_USAGE, "model is NULL");
+    need_error(create(&x), MEGA_ERR_USAGE, "model is NULL");
     x = s, x.mode = (mega_mode)7;
-    expect(create(&x), MEGA_ERR_UNSUPPORTED, "setup.mode");
+    need_error(create(&x), MEGA_ERR_UNSUPPORTED, "setup.mode");
     x = s, x.mode = MEGA_GENERATE, x.training_data = &unread;
-    expect(create(&x), MEGA_ERR_USAGE, "setup.training_data is given to an engine that generates");
+    need_error(create(&x), MEGA_ERR_USAGE, "setup.training_data is given to an engine that generates");
     x = s, x.argv = NULL;
-    expect(create(&x), MEGA_ERR_USAGE, "setup.argv");
+    need_error(create(&x), MEGA_ERR_USAGE, "setup.argv");
     x = s, x.training_data = &none;
-    expect(create(&x), MEGA_ERR_USAGE, "0 samples");
+    need_error(create(&x), MEGA_ERR_USAGE, "0 samples");
     x = s, x.training_data = &unread;
-    expect(create(&x), MEGA_ERR_USAGE, "read is NULL");
+    need_error(create(&x), MEGA_ERR_USAGE, "read is NULL");
     x = s, x.lr_scheduler = &empty;
-    expect(create(&x), MEGA_ERR_USAGE, "lr_scheduler->lr is NULL");
+    need_error(create(&x), MEGA_ERR_USAGE, "lr_scheduler->lr is NULL");
     x = s, x.layout.tp = 2;
-    expect(create(&x), MEGA_ERR_USAGE, "");
+    need_error(create(&x), MEGA_ERR_USAGE, "");
 }
 
 static void wrong_options(void **state)
@@ -422,10 +415,10 @@ static void options_as_numbers(void **state)
     mega_step_result r;
     (void)state;
     need(mega_engine_create(&s, &e));
-    expect(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "was created with no_train (MEGA_EVAL)");
+    need_error(mega_engine_train_batch(e, &r), MEGA_ERR_USAGE, "was created with no_train (MEGA_EVAL)");
     mega_engine_destroy(e);
     s.layout.pp = 1;
-    expect(create(&s), MEGA_ERR_USAGE, "setup.options holds every setting, and setup.layout is given as well");
+    need_error(create(&s), MEGA_ERR_USAGE, "setup.options holds every setting, and setup.layout is given as well");
 }
 
 static void every_mistake_in_one_message(void **state)
@@ -447,7 +440,7 @@ static void help_lists_what_is_read(void **state)
     if (strstr(text.data, "--zero-stage") == NULL || strstr(text.data, "--num-layers") != NULL)
         fail_msg("%s", text.data);
     mega_buffer_fini(&text);
-    expect(mega_engine_options_help(NULL), MEGA_ERR_USAGE, "out is NULL");
+    need_error(mega_engine_options_help(NULL), MEGA_ERR_USAGE, "out is NULL");
 }
 
 static int initialize_once(void *user)
@@ -486,16 +479,16 @@ static void queries_of_nothing(void **state)
     assert_int_equal(mega_engine_num_metrics(NULL), 0);
     assert_null(mega_engine_metric_name(NULL, 0));
     assert_null(mega_engine_micro_batch(NULL));
-    expect(mega_engine_forward(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_backward(NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_step(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_evaluate(NULL, &api_data, 0, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_set_accumulation_boundary(NULL, true), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_get_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_set_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_param_info(NULL, 0, &name, &rows, &columns), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_save_checkpoint(NULL, "x", NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
-    expect(mega_engine_load_checkpoint(NULL, "x", NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_forward(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_backward(NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_step(NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_evaluate(NULL, &api_data, 0, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_set_accumulation_boundary(NULL, true), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_get_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_set_param(NULL, "x", NULL, 1, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_param_info(NULL, 0, &name, &rows, &columns), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_save_checkpoint(NULL, "x", NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
+    need_error(mega_engine_load_checkpoint(NULL, "x", NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "the engine is NULL");
 }
 
 int main(void)

@@ -1,29 +1,11 @@
 /* Tests what a C program can save: whole parameters and optimizer states by name, and checkpoints with its own
  * state. */
-#include "api_model.h"
-#include "kit.h"
+#include "api_engine.h"
 #include "megalith/file.h"
 #include <math.h>
 #include <string.h>
 
 enum { TABLE = API_IDS * API_WIDTH };
-
-static void expect(mega_status st, mega_status expected, const char *said)
-{
-    if (st != expected || strstr(mega_error_message(), said) == NULL)
-        fail_msg("%s, \"%s\"; expected %s with \"%s\"", mega_status_name(st), mega_error_message(),
-                 mega_status_name(expected), said);
-}
-
-static mega_engine *open_engine(char *name, char *value)
-{
-    char *argv[] = {API_ARGV, name, value};
-    const int argc = (int)(sizeof argv / sizeof *argv) - (name == NULL ? 2 : 0);
-    mega_engine *e = NULL;
-    need(mega_initialize(&(mega_setup){.model = &api_model, .training_data = &api_data, .argc = argc, .argv = argv},
-                         &e));
-    return e;
-}
 
 static double steps(mega_engine *e, int count)
 {
@@ -43,7 +25,7 @@ static void parameters_are_listed(void **state)
                     {"net.h.0.ln.weight", API_WIDTH, 0},
                     {"net.h.0.ln.bias", API_WIDTH, 0},
                     {"net.h.0.up.weight", 4 * API_WIDTH, API_WIDTH}};
-    mega_engine *e = open_engine(NULL, NULL);
+    mega_engine *e = api_open(&api_data, "");
     const char *name;
     int64_t rows, columns;
     (void)state;
@@ -53,9 +35,9 @@ static void parameters_are_listed(void **state)
         assert_int_equal(rows, expected[i].rows);
         assert_int_equal(columns, expected[i].columns);
     }
-    expect(mega_engine_param_info(e, 1000, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameters 0 to");
-    expect(mega_engine_param_info(e, -1, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameter -1");
-    expect(mega_engine_param_info(e, 0, NULL, &rows, &columns), MEGA_ERR_USAGE, "out_name is NULL");
+    need_error(mega_engine_param_info(e, 1000, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameters 0 to");
+    need_error(mega_engine_param_info(e, -1, &name, &rows, &columns), MEGA_ERR_NOT_FOUND, "parameter -1");
+    need_error(mega_engine_param_info(e, 0, NULL, &rows, &columns), MEGA_ERR_USAGE, "out_name is NULL");
     mega_engine_destroy(e);
 }
 
@@ -95,18 +77,20 @@ static void states_move_by_name(void **state)
 static void wrong_names_and_counts(void **state)
 {
     static float values[TABLE];
-    mega_engine *e = open_engine(NULL, NULL);
+    mega_engine *e = api_open(&api_data, "");
     (void)state;
-    expect(mega_engine_get_param(e, "net.wte.wieght", NULL, TABLE, values), MEGA_ERR_NOT_FOUND,
-           "did you mean \"net.wte.weight\"");
-    expect(mega_engine_get_param(e, NULL, NULL, TABLE, values), MEGA_ERR_USAGE, "name is NULL");
-    expect(mega_engine_get_param(e, "net.wte.weight", "exp_avg_qs", TABLE, values), MEGA_ERR_NOT_FOUND, "\"exp_avg\"");
-    expect(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE - 1, values), MEGA_ERR_USAGE, "192 elements");
-    expect(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "out is NULL");
-    expect(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "values is NULL");
-    expect(mega_engine_set_param(e, "net.wte.weight", "grad", TABLE, values), MEGA_ERR_USAGE, "no gradient now");
+    need_error(mega_engine_get_param(e, "net.wte.wieght", NULL, TABLE, values), MEGA_ERR_NOT_FOUND,
+               "did you mean \"net.wte.weight\"");
+    need_error(mega_engine_get_param(e, NULL, NULL, TABLE, values), MEGA_ERR_USAGE, "name is NULL");
+    need_error(mega_engine_get_param(e, "net.wte.weight", "exp_avg_qs", TABLE, values), MEGA_ERR_NOT_FOUND,
+               "\"exp_avg\"");
+    need_error(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE - 1, values), MEGA_ERR_USAGE, "192 elements");
+    need_error(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "out is NULL");
+    need_error(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, NULL), MEGA_ERR_USAGE, "values is NULL");
+    need_error(mega_engine_set_param(e, "net.wte.weight", "grad", TABLE, values), MEGA_ERR_USAGE, "no gradient now");
     need(mega_engine_forward(e, NULL));
-    expect(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values), MEGA_ERR_USAGE, "still reads the weights");
+    need_error(mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values), MEGA_ERR_USAGE,
+               "still reads the weights");
     mega_engine_destroy(e);
 }
 
@@ -119,7 +103,7 @@ static void client_state_comes_back(void **state)
     const int32_t order[3] = {7, 8, 9};
     const mega_client_array arrays[] = {{"curve", MEGA_F64, 2, 3, curve}, {"order", MEGA_I32, 3, 0, order}};
     const mega_client_state client = {"{\"epoch\": 3, \"best\": [0.5, \"x\"]}", arrays, 2}, *loaded = NULL;
-    mega_engine *a = open_engine(NULL, NULL), *b = open_engine("--lr", "0.5");
+    mega_engine *a = api_open(&api_data, ""), *b = api_open(&api_data, "--lr 0.5");
     bool found = false;
     (void)state;
     steps(a, 3);
@@ -149,7 +133,7 @@ static void client_state_comes_back(void **state)
 static void parts_of_a_checkpoint(void **state)
 {
     const char *folder = mega_kit_temp_folder();
-    mega_engine *a = open_engine(NULL, NULL), *b = open_engine("--lr", "0.5");
+    mega_engine *a = api_open(&api_data, ""), *b = api_open(&api_data, "--lr 0.5");
     const mega_client_state *client = NULL;
     static float x[TABLE], y[TABLE];
     bool found = true;
@@ -183,7 +167,7 @@ static void states_that_are_left_out(void **state)
     static float here[TABLE], there[TABLE];
     (void)state;
     for (int moments = 0; moments < 2; moments++) {
-        mega_engine *a = open_engine("--lr", "0.01"), *b = open_engine("--lr", "0.5");
+        mega_engine *a = api_open(&api_data, "--lr 0.01"), *b = api_open(&api_data, "--lr 0.5");
         const mega_load_options o = {.no_optimizer_states = moments == 0, .no_lr_scheduler_states = moments == 1};
         bool found;
         steps(a, 3);
@@ -205,7 +189,7 @@ static void states_that_are_left_out(void **state)
 static void loading_discards_micro_batches(void **state)
 {
     const char *folder = mega_kit_temp_folder();
-    mega_engine *a = open_engine(NULL, NULL);
+    mega_engine *a = api_open(&api_data, "");
     bool found;
     (void)state;
     need(mega_engine_save_checkpoint(a, folder, NULL, NULL));
@@ -247,7 +231,7 @@ static void bad_values_of_several_tensors(void **state)
     for (int i = 0; i < 2; i++) {
         const double good = values[i][5 * API_WIDTH];
         values[i][5 * API_WIDTH] = (double)INFINITY;
-        expect(mega_engine_save_checkpoint(e, mega_kit_temp_folder(), NULL, NULL), MEGA_ERR_NUMERIC, said[i]);
+        need_error(mega_engine_save_checkpoint(e, mega_kit_temp_folder(), NULL, NULL), MEGA_ERR_NUMERIC, said[i]);
         values[i][5 * API_WIDTH] = good;
     }
     mega_engine_destroy(e);
@@ -274,21 +258,21 @@ static void wrong_saves_and_loads(void **state)
                  {{.array = &typeless, .num_arrays = 1}, "of type"},
                  {{.array = &endless, .num_arrays = 1}, "at most"},
                  {{.array = &torn, .num_arrays = 1}, "UTF-8"}};
-    mega_engine *e = open_engine(NULL, NULL);
+    mega_engine *e = api_open(&api_data, "");
     bool found = false;
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        expect(mega_engine_save_checkpoint(e, folder, NULL, &wrong[i].client), MEGA_ERR_USAGE, wrong[i].said);
-    expect(mega_engine_save_checkpoint(e, NULL, NULL, NULL), MEGA_ERR_USAGE, "folder is NULL");
-    expect(mega_engine_save_checkpoint(e, "", NULL, NULL), MEGA_ERR_USAGE, "the folder is empty");
-    expect(mega_engine_save_checkpoint(e, folder, "", NULL), MEGA_ERR_USAGE, "it is empty");
-    expect(mega_engine_save_checkpoint(e, folder, "../best", NULL), MEGA_ERR_USAGE, "slash");
-    expect(mega_engine_save_checkpoint(e, folder, "iter_0000007", NULL), MEGA_ERR_USAGE, "iter_0000000");
-    expect(mega_engine_load_checkpoint(e, NULL, NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "folder is NULL");
-    expect(mega_engine_load_checkpoint(e, "", NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "the folder is empty");
-    expect(mega_engine_load_checkpoint(e, folder, "", NULL, &found, NULL), MEGA_ERR_USAGE, "the tag is empty");
-    expect(mega_engine_load_checkpoint(e, folder, NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "out_found is NULL");
-    expect(mega_engine_load_checkpoint(e, folder, "best", NULL, &found, NULL), MEGA_ERR_NOT_FOUND, "best");
+        need_error(mega_engine_save_checkpoint(e, folder, NULL, &wrong[i].client), MEGA_ERR_USAGE, wrong[i].said);
+    need_error(mega_engine_save_checkpoint(e, NULL, NULL, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    need_error(mega_engine_save_checkpoint(e, "", NULL, NULL), MEGA_ERR_USAGE, "the folder is empty");
+    need_error(mega_engine_save_checkpoint(e, folder, "", NULL), MEGA_ERR_USAGE, "it is empty");
+    need_error(mega_engine_save_checkpoint(e, folder, "../best", NULL), MEGA_ERR_USAGE, "slash");
+    need_error(mega_engine_save_checkpoint(e, folder, "iter_0000007", NULL), MEGA_ERR_USAGE, "iter_0000000");
+    need_error(mega_engine_load_checkpoint(e, NULL, NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "folder is NULL");
+    need_error(mega_engine_load_checkpoint(e, "", NULL, NULL, &found, NULL), MEGA_ERR_USAGE, "the folder is empty");
+    need_error(mega_engine_load_checkpoint(e, folder, "", NULL, &found, NULL), MEGA_ERR_USAGE, "the tag is empty");
+    need_error(mega_engine_load_checkpoint(e, folder, NULL, NULL, NULL, NULL), MEGA_ERR_USAGE, "out_found is NULL");
+    need_error(mega_engine_load_checkpoint(e, folder, "best", NULL, &found, NULL), MEGA_ERR_NOT_FOUND, "best");
     assert_false(mega_file_exists(mega_kit_path(folder, "iter_0000000/config.json")));
     mega_engine_destroy(e);
 }

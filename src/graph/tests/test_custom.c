@@ -150,12 +150,6 @@ static void every_type_runs_on_every_thread(void **state)
     }
 }
 
-static void expect(mega_status st, mega_status expected, const char *message)
-{
-    if (st != expected || strstr(mega_error_message(), message) == NULL)
-        fail_msg("status %d, \"%s\"; expected %d, \"%s\"", (int)st, mega_error_message(), (int)expected, message);
-}
-
 /* The error is that of the first thread and names the place, and the program can run again. Instructions after a failed
  * op still run, because other ranks wait for them. */
 static void a_failure_ends_with_its_message(void **state)
@@ -171,15 +165,15 @@ static void a_failure_ends_with_its_message(void **state)
     need(build(&k, MEGA_F32));
     need(mega_program_allocate(k.program));
     self.fails = 1;
-    expect(mega_program_forward(k.program, 0), MEGA_ERR_FORMAT,
-           "custom op \"twice\" in \"net\", forward: thread 0 is out of numbers");
+    need_error(mega_program_forward(k.program, 0), MEGA_ERR_FORMAT,
+               "custom op \"twice\" in \"net\", forward: thread 0 is out of numbers");
     assert_true(mega_program_loss_get(k.program, 0, 0, &l));
     assert_true(scalar(&k, l.sum) == 0);
     need(mega_program_backward(k.program, 0));
     self.fails = 2;
     need(mega_program_forward(k.program, 0));
-    expect(mega_program_backward(k.program, 0), MEGA_ERR_FORMAT,
-           "custom op \"twice\" in \"net\", backward: thread 0 lost its way");
+    need_error(mega_program_backward(k.program, 0), MEGA_ERR_FORMAT,
+               "custom op \"twice\" in \"net\", backward: thread 0 lost its way");
     self.fails = 0;
     need(mega_program_forward(k.program, 0));
     need(mega_program_backward(k.program, 0));
@@ -223,7 +217,7 @@ static void wrong_ops_are_refused(void **state)
         mega_custom(&k.b, &wrong[i], NULL, in, out);
         k.layout->tp.size = 1;
         const mega_status st = mega_graph_status(k.b.graph);
-        expect(st, i == 1 || i == 2 || i == 4 ? MEGA_ERR_UNSUPPORTED : MEGA_ERR_USAGE, messages[i]);
+        need_error(st, i == 1 || i == 2 || i == 4 ? MEGA_ERR_UNSUPPORTED : MEGA_ERR_USAGE, messages[i]);
         assert_int_equal(out[0].id, 0);
         end_bench(&k);
     }
@@ -239,7 +233,7 @@ static void an_op_without_a_backward_ends_no_loss(void **state)
     begin_bench(&k, MEGA_F32);
     mega_custom(&k.b, &op, NULL, (mega_tensor[]){k.x, k.weights}, &y);
     mega_loss_add(&k.b, "sum", mega_op_weighted_sum(k.b.graph, mega_op_row_sum(k.b.graph, y), mega_none()), 1);
-    expect(build(&k, MEGA_F32), MEGA_ERR_UNSUPPORTED, "custom op \"twice\" in \"\" has no backward");
+    need_error(build(&k, MEGA_F32), MEGA_ERR_UNSUPPORTED, "custom op \"twice\" in \"\" has no backward");
     end_bench(&k);
 }
 

@@ -5,8 +5,8 @@
 #include "kit.h"
 #include "megalith/events.h"
 #include "megalith/file.h"
-#include "megalith/log.h"
 #include "megalith/wandb.h"
+#include "notes.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -15,21 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static char notes[4096];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) fail_msg("no \"%s\" in \"%s\"", part, text);
-}
 
 static char *read_text(const char *path)
 {
@@ -51,8 +36,7 @@ static const char *enter(void)
 {
     const char *folder = mega_kit_temp_folder();
     assert_int_equal(chdir(folder), 0);
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
+    notes_begin();
     return folder;
 }
 

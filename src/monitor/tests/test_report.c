@@ -43,11 +43,6 @@ static int count_of(const char *text, const char *part)
     return n;
 }
 
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) fail_msg("\"%s\" is not in the page", part);
-}
-
 static void one_run(void **state)
 {
     (void)state;

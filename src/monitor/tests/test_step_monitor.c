@@ -1,33 +1,17 @@
 /* DeepSpeed's lines about steps: their formats and when they are logged; the report of the flops profiler. */
 #include "kit.h"
 #include "megalith/flops_report.h"
-#include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/step_monitor.h"
+#include "notes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static char notes[8192];
-
-static void note(void *user, mega_log_level level, const char *line)
-{
-    (void)user;
-    (void)level;
-    const size_t used = strlen(notes);
-    snprintf(notes + used, sizeof notes - used, "%s\n", line);
-}
-
-static void assert_has(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) fail_msg("no \"%s\" in \"%s\"", part, text);
-}
-
 static mega_step_monitor *begin(const mega_monitor_options *o)
 {
     mega_step_monitor *m = NULL;
-    notes[0] = '\0';
-    mega_log_set_sink(note, NULL);
+    notes_begin();
     assert_int_equal(mega_step_monitor_create(o, NULL, &m), MEGA_OK);
     return m;
 }
