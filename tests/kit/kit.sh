@@ -54,6 +54,15 @@ refuses() {
     done < <(printf '%s\n' "$parts" | tr '|' '\n')
 }
 
+# lines_in_order FILE: each regular expression of standard input matches a line of FILE below that of the one before
+lines_in_order() {
+    cat >expected
+    awk -v expected=expected '
+        BEGIN { while ((getline line < expected) > 0) want[++n] = line; at = 1 }
+        at <= n && $0 ~ want[at] { at++ }
+        END { if (at <= n) { print "not found, or not in this order: " want[at]; exit 1 } }' "$1" || { note "lines of $1"; cat "$1"; }
+}
+
 # Puts the program on PATH, as for a user.
 megalith_on_path() {
     mkdir "$work/bin"
