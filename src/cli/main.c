@@ -1,5 +1,5 @@
-/* The main program: `megalith COMMAND ARGS`. It knows the commands only through the table below; their names, aliases
- * and options are in the composition (program.c). */
+/* The main program: `megalith COMMAND ARGS`. It knows the commands only through their rows (commands.h); the options
+ * of each are in the composition (program.c). */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
@@ -15,10 +15,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static int command_help(int argc, char **argv);
-static int command_version(int argc, char **argv);
-static int command_merge_datasets(int argc, char **argv);
-
 typedef struct cli_row {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -28,68 +24,9 @@ typedef struct cli_row {
     const char *instead;  /* not implemented yet: what to do instead */
 } cli_row;
 
-#define TOKENIZER_EXAMPLE "megalith train_tokenizer --input my.txt --vocab-size 4096 --output tokenizer"
-#define TRAIN_EXAMPLE                                                                                   \
-    "megalith pretrain_gpt --preset tiny --micro-batch-size 8 --train-iters 200 --lr 1e-3 --data-path " \
-    "my_text_document \\\n"                                                                             \
-    "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --save checkpoints --save-interval 100"
-
-#define BERT_EXAMPLE                                                                                                  \
-    "megalith pretrain_bert --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"           \
-    "    --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence --vocab-file bert-vocab.txt " \
-    "--save checkpoints"
-
-#define T5_EXAMPLE                                                                                                    \
-    "megalith pretrain_t5 --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"             \
-    "    --decoder-seq-length 64 --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence \\\n" \
-    "    --vocab-file bert-vocab.txt --vocab-extra-ids 100 --save checkpoints"
-
-#define CLM_EXAMPLE                                                                                            \
-    "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt --num_train_epochs 3 " \
-    "--output_dir my_model"
-
-static const cli_row commands[] = {
-    {"doctor", mega_command_doctor, false, false, NULL, NULL},
-    {"tokenize", mega_command_tokenize, false, false,
-     "megalith tokenize --tokenizer-type ByteTokenizer --text 'Hello, world'", NULL},
-    {"train_tokenizer", mega_command_train_tokenizer, true, false, TOKENIZER_EXAMPLE, NULL},
-    {"preprocess_data", mega_command_preprocess_data, true, false,
-     "megalith preprocess_data --input my.txt --output-prefix my --append-eod \\\n"
-     "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt",
-     NULL},
-    {"data", mega_command_data, false, false, "megalith data info my_text_document", NULL},
-    {"pretrain_gpt", mega_command_pretrain_gpt, true, true, TRAIN_EXAMPLE, NULL},
-    {"run_clm", mega_command_run_clm, true, true, CLM_EXAMPLE, NULL},
-    {"pretrain_bert", mega_command_pretrain_bert, true, true, BERT_EXAMPLE, NULL},
-    {"pretrain_t5", mega_command_pretrain_t5, true, true, T5_EXAMPLE, NULL},
-    {"launch", mega_command_launch, true, false, MEGA_LAUNCH_EXAMPLE, NULL},
-    {"plan", mega_command_plan, false, false, "megalith plan --preset gpt2 --micro-batch-size 4", NULL},
-    {"generate_samples_gpt", mega_command_generate_samples_gpt, false, false,
-     "megalith generate_samples_gpt --load checkpoints --prompt 'In the beginning' --out-seq-length 64", NULL},
-    {"run_text_generation_server", mega_command_run_text_generation_server, false, false,
-     "megalith run_text_generation_server --load checkpoints --port 5000", NULL},
-    {"tasks", mega_command_tasks, false, false, "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt",
-     NULL},
-    {"embed", mega_command_embed, false, false,
-     "megalith embed --load bert --input sentences.txt --output sentences.npy", NULL},
-    {"fill_mask", mega_command_fill_mask, false, false,
-     "megalith fill_mask --load bert --text 'Paris is the [MASK] of France.'", NULL},
-    {"plot", mega_command_plot, false, false, "megalith plot metrics.jsonl", NULL},
-    {"report", mega_command_report, false, false, "megalith report metrics.jsonl -o report.html", NULL},
-    {"config", mega_command_config, false, false, NULL, NULL},
-    {"compare_configurations", mega_command_compare_configurations, false, false,
-     "megalith compare_configurations zero1.json zero3.json --ranks 2 --preset tiny --lr 1e-3", NULL},
-    {"new", mega_command_new, false, false, "megalith new poet --text my.txt", NULL},
-    {"help", command_help, false, false, NULL, NULL},
-    {"version", command_version, false, false, NULL, NULL},
-    {"merge_datasets", command_merge_datasets, true, false,
-     "megalith merge_datasets --input FOLDER --output-prefix all", NULL},
-    {"merge_mp_partitions", mega_command_merge_mp_partitions, false, false,
-     "megalith merge_mp_partitions --model-type GPT --load checkpoints --save merged", NULL},
-    {"checkpoint", NULL, false, false, NULL,
-     "a checkpoint of this program loads under any layout and in Hugging Face without conversion: SAVE/iter_N is a "
-     "folder that from_pretrained reads, and --load reads a folder of Hugging Face's"},
-};
+#define UNPACK(...)                  __VA_ARGS__
+#define COMMAND(name_, shown_, run_) {.name = #name_, UNPACK run_},
+static const cli_row commands[] = {CLI_COMMANDS(COMMAND)};
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
 static const cli_row *find_row(const char *name)
@@ -139,7 +76,7 @@ static bool is_built(const cli_row *row)
     return row->run != NULL;
 }
 
-static int command_version(int argc, char **argv)
+int mega_command_version(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
@@ -148,7 +85,7 @@ static int command_version(int argc, char **argv)
 }
 
 /* Runs tools/merge_datasets.py ARGS as data merge ARGS. */
-static int command_merge_datasets(int argc, char **argv)
+int mega_command_merge_datasets(int argc, char **argv)
 {
     char data[] = "data", merge[] = "merge";
     char **words = mega_calloc((size_t)argc + 2, sizeof *words);
@@ -229,7 +166,7 @@ static int unknown_command(const char *typed)
     return 2;
 }
 
-static int command_help(int argc, char **argv)
+int mega_command_help(int argc, char **argv)
 {
     if (argc < 2) {
         show_overview(stdout);

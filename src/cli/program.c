@@ -1,4 +1,5 @@
-/* The composition of the program's options: its sections and the commands that accept them; the commands. */
+/* The composition of the program's options: its sections and the commands that accept them. */
+#include "commands.h"
 #include "megalith/file.h"
 #include "megalith/launch.h"
 #include "megalith/log.h"
@@ -7,55 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const mega_command commands[] = {
-    {"pretrain_gpt", FOR_GPT, "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt", "trains a GPT", NULL,
-     "train|train_gpt|train_gpt2|finetune",
-     "pretrain_gpt|pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt"},
-    {"run_clm", FOR_CLM, "run_clm_no_trainer|megatron_lm_gpt_pretraining",
-     "trains a GPT on text files, in epochs, with the options of transformers' script", NULL, NULL,
-     "run_clm|run_clm_no_trainer|megatron_lm_gpt_pretraining"},
-    {"pretrain_bert", FOR_BERT, "", "trains a BERT", NULL, NULL, "pretrain_bert"},
-    {"pretrain_t5", FOR_T5, "", "trains a T5", NULL, NULL, "pretrain_t5"},
-    {"plan", FOR_PLAN, "", "parameters, memory and cost of a run, without running it", "[COMMAND]", NULL, NULL},
-    {"generate_samples_gpt", FOR_GENERATE, "generate_samples_gpt2|generate_samples|generate_text",
-     "text from a trained GPT", NULL, "sample|run_generation|generate|infer|inference|complete",
-     "generate_samples_gpt|generate_samples_gpt2|generate_samples"},
-    {"run_text_generation_server", FOR_SERVER, "run_text_generation_server_345M|text_generation_server",
-     "answers prompts over HTTP", NULL, "serve|server",
-     "run_text_generation_server|run_text_generation_server_345M|text_generation_server"},
-    {"tasks", FOR_TASKS, "tasks/main|tasks_main|run_tasks",
-     "evaluates a trained model on text, or on samples with labels, which it may learn before", NULL,
-     "eval|evaluate|lm_eval", "tasks/main"},
-    {"merge_mp_partitions", FOR_MERGE, "", "copies a checkpoint, which has no parts to merge", NULL, NULL,
-     "merge_mp_partitions"},
-    {"embed", FOR_EMBED, "", "the mean embedding of each text by an encoder such as BERT", NULL, NULL, NULL},
-    {"fill_mask", FOR_FILL, "fill-mask", "the tokens that fit the masks of a text, by an encoder such as BERT", NULL,
-     "fill", NULL},
-    {"preprocess_data", FOR_PREPROCESS, "preprocess", "text files to an indexed data set", NULL, "prepare|prepare_data",
-     "preprocess_data"},
-    {"train_tokenizer", FOR_TRAIN_TOKENIZER, "", "makes a vocabulary from text files", NULL, NULL, NULL},
-    {"tokenize", FOR_TOKENIZE, "", "shows the ids and pieces of a text, both ways", "[TEXT]", NULL, NULL},
-    {"data", FOR_DATA, "", "shows, checks and merges indexed data sets", "show|info|verify|merge PREFIX…", NULL, NULL},
-    {"plot", FOR_PLOT, "", "draws or compares metrics files", "FILE…", NULL, NULL},
-    {"report", FOR_REPORT, "", "one HTML page about one training or several", "RUN…", NULL, NULL},
-    {"compare_configurations", 0, "bench_configurations",
-     "speed and memory of one model with each of several DeepSpeed JSONs", NULL, NULL, NULL},
-    {"new", FOR_NEW, "", "writes a C program of your own that trains on a text file", "PROJECT", NULL, NULL},
-    {"config", FOR_CONFIG, "", "writes Accelerate's YAML by its questions", "[default]", NULL, NULL},
-    {"doctor", 0, "", "what this machine has and what will be used", NULL, NULL, NULL},
-    /* commands without options */
-    {"help", 0, "", "the commands; help COMMAND shows one, help presets the shapes", NULL, NULL, NULL},
-    {"version", 0, "", "the version", NULL, NULL, NULL},
-    {"merge_datasets", 0, "", "joins indexed data sets: data merge", NULL, NULL, "merge_datasets"},
-    {"checkpoint", 0,
-     "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util|convert|export|export_hf",
-     "reshapes and converts checkpoints", NULL, NULL,
-     "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util"},
-    {"launch", 0,
-     "run|torchrun|deepspeed|accelerate|accelerate_launch|torch.distributed.launch|torch.distributed.run|"
-     "accelerate.commands.launch|deepspeed.launcher.runner",
-     "starts several ranks; also as torchrun, deepspeed, accelerate launch", NULL, NULL, NULL},
-};
+#define UNPACK(...)                  __VA_ARGS__
+#define COMMAND(name_, shown_, run_) {.name = #name_, UNPACK shown_},
+static const mega_command commands[] = {CLI_COMMANDS(COMMAND)};
 
 // clang-format off
 #define AT(member) offsetof(mega_command_options, member)
