@@ -78,7 +78,7 @@ void mega_engine_rule_drop_last(mega_engine_settings *s)
 }
 
 /* Two sources may name different precisions. The stronger source counts, as it does with a single option. */
-static void keep_stronger_precision(mega_engine_settings *s)
+void mega_engine_keep_stronger_precision(mega_engine_settings *s)
 {
     static const char *const dest[] = {"fp64", "fp16", "bf16"};
     mega_options *o = s->options;
@@ -99,7 +99,6 @@ static void keep_stronger_precision(mega_engine_settings *s)
 void mega_engine_rule_precision(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
-    keep_stronger_precision(s);
     if (b->bf16 + b->fp64 + b->fp16 > 1)
         mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
                              mega_options_origin(s->options, b->bf16 ? "bf16" : "fp16"),

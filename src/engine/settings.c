@@ -210,6 +210,7 @@ static void derive_recompute(mega_engine_settings *s)
 void mega_engine_settings_derive(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
+    mega_engine_keep_stronger_precision(s); /* first: the number types and the loss scale follow from it */
     derive_layout(s);
     derive_zero_stage(s);
     derive_batch(s);

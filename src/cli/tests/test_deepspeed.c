@@ -105,7 +105,16 @@ static void options_count_first(void **state)
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", with("{\"bf16\": {\"enabled\": true}, \"train_micro_batch_size_per_gpu\": 2}", "--fp16"));
     assert_true(c.train.engine.backend.fp16 && !c.train.engine.backend.bf16);
+    assert_int_equal(c.train.engine.backend.params_dtype, MEGA_F16);
     kit_assert_has(kit_notes, "--fp16 (argument 12) counts; \"bf16.enabled\" true (");
+    mega_command_options_fini(&c);
+    kit_accept(&c, "plan", with("{\"fp16\": {\"enabled\": true}, \"train_micro_batch_size_per_gpu\": 2}", "--bf16"));
+    assert_int_equal(c.train.engine.backend.params_dtype, MEGA_BF16);
+    mega_command_options_fini(&c);
+    kit_accept(
+        &c, "plan",
+        with("{\"bf16\": {\"enabled\": true}, \"train_micro_batch_size_per_gpu\": 2}", "--fp64 --backend plain"));
+    assert_int_equal(c.train.engine.backend.params_dtype, MEGA_F64);
     mega_command_options_fini(&c);
     kit_accept(&c, "plan", with(json, "--micro-batch-size 4"));
     assert_int_equal(c.train.engine.optim.micro_batch_size, 4);

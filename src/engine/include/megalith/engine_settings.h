@@ -61,6 +61,8 @@ extern const mega_composition mega_engine_composition;
 
 void mega_engine_settings_init(mega_engine_settings *s, mega_options *o); /* one rank */
 void mega_engine_settings_derive(mega_engine_settings *s);                /* sets what follows from other options */
+/* Part of it: of the precisions that two sources name, that of the stronger source is kept. */
+void mega_engine_keep_stronger_precision(mega_engine_settings *s);
 /* Parts of it, where a DeepSpeed JSON is given: DeepSpeed's defaults, and of these the learning rate. */
 void mega_engine_derive_deepspeed(mega_engine_settings *s);
 void mega_engine_default_lr(mega_engine_settings *s);
