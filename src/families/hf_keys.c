@@ -276,10 +276,20 @@ static bool hf_is_same(const json_t *a, const json_t *b)
     return json_equal(a, b) != 0;
 }
 
+/* transformers takes the value of the alias, other programs that of the key. */
+static void hf_refuse_two_names(hf_reader *r, const mega_family_key *k, const json_t *other)
+{
+    char expected[96];
+    snprintf(expected, sizeof expected, "the value of %s, which names the same setting", k->key);
+    hf_refuse(r, k->alias, other, expected);
+}
+
 static void hf_take_key(hf_reader *r, const mega_family_key *k, mega_model_shape *s)
 {
     const json_t *v = hf_take(r, k->key);
     const json_t *other = k->alias != NULL ? hf_take(r, k->alias) : NULL;
+    if (v != NULL && other != NULL && !json_is_null(v) && !json_is_null(other) && !hf_is_same(v, other))
+        hf_refuse_two_names(r, k, other);
     if (v == NULL || (json_is_null(v) && other != NULL && !json_is_null(other))) v = other;
     const bool is_needed = k->kind == MEGA_KEY_FIXED ? v != NULL && !json_is_null(v) : v == NULL || json_is_null(v);
     json_t *constant = is_needed ? hf_constant(k->fallback) : NULL;

@@ -54,6 +54,11 @@ static void config_refusals(void **state)
     assert_true(s.net.no_head && !s.net.sentence_head);
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"rope_theta\": 10000.0}", &s), MEGA_ERR_UNSUPPORTED,
               "rope_theta: found 10000.0, expected no such key in a folder of model_type gpt2");
+    TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"n_layer\": 2, \"num_hidden_layers\": 1, \"n_head\": 12,"
+                          "\"num_attention_heads\": 12}",
+                          &s),
+              MEGA_ERR_UNSUPPORTED, "config.json: 1 setting that",
+              "num_hidden_layers: found 1, expected the value of n_layer, which names the same setting");
     TINY_SAID(read_config("{\"model_type\": \"gpt2\", \"activation_function\": \"mish\", \"scale_attn_weights\": false,"
                           "\"scale_attn_by_inverse_layer_idx\": true, \"add_cross_attention\": true,"
                           "\"tie_word_embeddings\": false, \"n_layer\": -1, \"n_head\": 7, \"n_inner\": 1.5,"
