@@ -97,13 +97,14 @@ static bool is_annexed(const uint8_t *b, size_t n)
     return n > sizeof place && strncmp(text, place, sizeof place - 1) == 0;
 }
 
-/* What the Hub sends in place of a file, whole. */
-static bool is_answer_of_hub(const uint8_t *b, size_t n)
+/* What the Hub and GitHub send in place of a file, whole. */
+static bool is_answer_of_server(const uint8_t *b, size_t n)
 {
     static const char *const answer[] = {"Entry not found",
                                          "Repository not found",
                                          "Invalid username or password.",
                                          "Not Found",
+                                         "404: Not Found",
                                          "Unauthorized",
                                          "Access Denied",
                                          "Forbidden",
@@ -127,14 +128,22 @@ static bool is_json_error(const uint8_t *b, size_t n)
 
 static bool has_zeros_at(const uint8_t *b, size_t n, size_t which)
 {
-    size_t zeros[2] = {0, 0};
+    enum { BLOCKS = 3 };
+    size_t zeros[2] = {0, 0}, blocks = 0;
+    bool is_met[256] = {false};
     if (n > PROBED_BYTES) n = PROBED_BYTES;
     if (n < LEAST_BYTES) return false;
-    for (size_t i = 0; i < n; i++) zeros[i % 2] += b[i] == 0;
-    return zeros[1 - which] == 0 && zeros[which] > n / 4;
+    for (size_t i = 0; i < n; i++) {
+        zeros[i % 2] += b[i] == 0;
+        if (i % 2 != which) continue;
+        blocks += !is_met[b[i]];
+        is_met[b[i]] = true;
+    }
+    return zeros[1 - which] == 0 && zeros[which] > 0 && (zeros[which] > n / 4 || blocks <= BLOCKS);
 }
 
-/* Of Latin letters in UTF-16, every first or every second byte is zero. */
+/* In UTF-16 every first or every second byte is the number of a block of characters: zero for Latin letters, and at
+ * least for spaces and ends of lines where another alphabet has a number of its own. */
 static bool has_second_zeros(const uint8_t *b, size_t n)
 {
     return has_zeros_at(b, n, 1);
@@ -181,6 +190,7 @@ static const kind kinds[] = {
      BYTES("\xfd"
            "7zXZ"),
      NULL, 0, UNPACK("unxz -k")},
+    {"an lzma file", BYTES("\x5d\0\0"), NULL, 0, UNPACK("unlzma -k")},
     {"an lzip file", BYTES("LZIP\x01"), NULL, 0, UNPACK("lzip -dk")},
     {"an lz4 file", BYTES("\x04\x22\x4d\x18"), NULL, 0, UNPACK("unlz4")},
     {"a bzip2 file", BYTES("BZh"), is_bzip2, 0, UNPACK("bunzip2 -k")},
@@ -231,15 +241,15 @@ static const kind kinds[] = {
      "if it is the error page of a server, download the file again; the text of a web page is extracted first"},
     {"an XML document", NULL, 0, 0, file_kind_is_xml, MEGA_KIND_MARKUP,
      "if it is the error message of a server, download the file again; the text of a document is extracted first"},
-    {"the answer of a server in place of a file", NULL, 0, 0, is_answer_of_hub, MEGA_KIND_MARKUP, AGAIN},
+    {"the answer of a server in place of a file", NULL, 0, 0, is_answer_of_server, MEGA_KIND_MARKUP, AGAIN},
     {"the error message of a server in place of a file", NULL, 0, 0, is_json_error, MEGA_KIND_MARKUP, AGAIN},
     /* text in another encoding, then anything else with zero bytes */
     {"UTF-32LE (its byte order mark)", BYTES("\xff\xfe\0\0"), NULL, 0, ICONV("UTF-32")},
     {"UTF-32BE (its byte order mark)", BYTES("\0\0\xfe\xff"), NULL, 0, ICONV("UTF-32")},
     {"UTF-16LE (its byte order mark)", BYTES("\xff\xfe"), NULL, 0, ICONV("UTF-16")},
     {"UTF-16BE (its byte order mark)", BYTES("\xfe\xff"), NULL, 0, ICONV("UTF-16")},
-    {"UTF-16LE (every second byte is zero)", NULL, 0, 0, has_second_zeros, MEGA_KIND_BINARY, ICONV("UTF-16LE")},
-    {"UTF-16BE (every second byte is zero)", NULL, 0, 0, has_first_zeros, MEGA_KIND_BINARY, ICONV("UTF-16BE")},
+    {"UTF-16LE (zeros are second bytes)", NULL, 0, 0, has_second_zeros, MEGA_KIND_BINARY, ICONV("UTF-16LE")},
+    {"UTF-16BE (zeros are first bytes)", NULL, 0, 0, has_first_zeros, MEGA_KIND_BINARY, ICONV("UTF-16BE")},
     {"binary data (zero bytes near its beginning)", NULL, 0, 0, has_many_zeros, MEGA_KIND_BINARY, ANOTHER},
 };
 

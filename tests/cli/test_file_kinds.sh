@@ -40,7 +40,7 @@ kind png 'a PNG image' "\x89PNG\r\n\x1a\n$zeros"
 kind jpeg 'a JPEG image' "\xff\xd8\xff\xe0$zeros"
 kind program 'a program (ELF)' "\x7fELF\x02\x01$zeros"
 kind utf16 'UTF-16LE (its byte order mark)' '\xff\xfeT\0h\0e\0 \0f\0o\0x\0 \0r\0u\0n\0s\0.\0\n\0'
-kind utf16be 'UTF-16BE (every second byte is zero)' '\0T\0h\0e\0 \0f\0o\0x\0 \0r\0u\0n\0s\0.\0\n'
+kind utf16be 'UTF-16BE (zeros are first bytes)' '\0T\0h\0e\0 \0f\0o\0x\0 \0r\0u\0n\0s\0.\0\n'
 kind utf32 'UTF-32LE (its byte order mark)' '\xff\xfe\0\0T\0\0\0h\0\0\0'
 kind tokens 'binary data (zero bytes near its beginning)' 'T\0\0\0h\0\0\0e\0\0\0 \0\0\0f\0\0\0'
 kind lfs 'the pointer of a file in Git LFS' 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n'
@@ -58,7 +58,10 @@ kind array0 'a pickle of Python' "cnumpy._core.multiarray\n_reconstruct\np0\n(cn
 kind call0 'a pickle of Python' "cos\nsystem\n(S'ls'\ntR."
 kind tuple0 'a pickle of Python' "(I1\nI2\nI3\ntp0\n."
 kind s3 'an XML document' "<?xml version=\"1.0\"?>\n<Error><Code>NoSuchKey</Code></Error>$prose"
+kind utf16ru 'UTF-16LE (zeros are second bytes)' '\x1b\x04\x38\x04\x41\x04\x30\x04\x20\0\x38\x04\x34\x04\x51\x04\x42\x04.\0\n\0'
+kind lzma 'an lzma file' "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0*\x1a\x08"
 kind hub 'the answer of a server in place of a file' 'Entry not found'
+kind github 'the answer of a server in place of a file' '404: Not Found\n'
 kind error 'the error message of a server' '{"error":"Repository not found"}'
 kind rows.csv 'a CSV file' 'label,text\n1,The fox runs.\n0,A dog sleeps.\n'
 kind rows.tsv 'a TSV file' 'label\ttext\n1\tThe fox runs.\n0\tA dog sleeps.\n'
@@ -148,10 +151,10 @@ names='rows.csv rows.tsv rows.tab latin1 zero'
 gives 'a vocabulary' "$names" preprocess_data --input text.txt --tokenizer-type BertWordPieceLowerCase --vocab-file FILE --output-prefix new
 gives "GPT-2's vocabulary" "$names" tokenize --vocab-file FILE --merge-file tokenizer/merges.txt --text fox
 gives 'merges' "$names" tokenize --vocab-file tokenizer/vocab.json --merge-file FILE --text fox
-gives 'a model of SentencePiece' "$names utf16be tokens" tokenize --tokenizer-type SentencePieceTokenizer --tokenizer-model FILE --text fox
+gives 'a model of SentencePiece' "$names utf16be utf16ru tokens" tokenize --tokenizer-type SentencePieceTokenizer --tokenizer-model FILE --text fox
 gives 'a vocabulary of tiktoken' "$names" tokenize --tokenizer-type TikTokenizer --tokenizer-model FILE --text fox
 gives 'a DeepSpeed JSON' "error $names" plan --preset tiny --micro-batch-size 2 --deepspeed --deepspeed_config FILE
-gives 'a YAML of accelerate' "hub $names" launch --config_file FILE pretrain_gpt
+gives 'a YAML of accelerate' "hub github $names" launch --config_file FILE pretrain_gpt
 gives 'a hostfile' 'latin1 zero' launch --hostfile FILE pretrain_gpt
 gives 'metrics' "error $names" plot FILE
 
@@ -180,12 +183,12 @@ refuses 'a checkpoint in Git LFS' 'model.safetensors: 1|it is the pointer of a f
 cp out_of_clm/final/model.safetensors model
 rm -r model/state model/vocab.json model/merges.txt
 generate=(generate_samples_gpt --load other --prompt fox --out-seq-length 8)
-in_folder model.safetensors "tensors utf16be tokens $names" "${generate[@]}"
+in_folder model.safetensors "tensors utf16be utf16ru tokens $names" "${generate[@]}"
 in_folder config.json "error $names" "${generate[@]}"
 in_folder tokenizer.json "error $names" "${generate[@]}"
 # ---- data sets ----
 for i in 0 4 14 15 19 23 24 28 30 33 "$((${#kinds[@]} - 2))"; do
-    case " tokens utf16be $names " in *" ${kinds[i]} "*) continue ;; esac
+    case " tokens utf16be utf16ru $names " in *" ${kinds[i]} "*) continue ;; esac
     cp t_text_document.bin o_text_document.bin && cp "kinds/${kinds[i]}" o_text_document.idx
     refuses "an index that is ${kinds[i]}" "${says[i]}" pretrain_gpt "${sizes[@]}" --tokenizer-type ByteTokenizer --data-path o_text_document
 done

@@ -176,9 +176,9 @@ static void other_encodings(void **state)
          "UTF-32LE (its byte order mark), expected JSON lines or plain text in UTF-8; convert it: iconv -f UTF-32 "},
         {"\0\0\xfe\xff\0\0\0T", 8, "UTF-32BE"},
         {"T\0e\0x\0t\0 \0m\0\n\0", 14,
-         "UTF-16LE (every second byte is zero), expected JSON lines or plain text in UTF-8; convert it: iconv -f "
+         "UTF-16LE (zeros are second bytes), expected JSON lines or plain text in UTF-8; convert it: iconv -f "
          "UTF-16LE "},
-        {"\0T\0e\0x\0t\0 \0m\0\n", 14, "UTF-16BE (every second byte is zero)"},
+        {"\0T\0e\0x\0t\0 \0m\0\n", 14, "UTF-16BE (zeros are first bytes)"},
         {"{\0\"\0t\0e\0x\0t\0\"\0", 14, "UTF-16LE"},
         {"a text with one \0 in it\n", 24, NULL},
     };
