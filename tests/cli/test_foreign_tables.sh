@@ -11,14 +11,18 @@ make_rows() { # TABLE
 }
 
 head='# comment\n\nsection some_rows : a title'
-make_rows "$head\ntext why : a \"reason\"\nno-effect some-name flag commands=pretrain+plan-bert : @why" || fail "a table without mistakes: $(cat said)"
-# shellcheck disable=SC2016  # no expansion is meant
-grep -qF '{.name = "some-name", .field = MEGA_NO_FIELD, .kind = MEGA_OPTION_FLAG, .answer = MEGA_ANSWER_NO_EFFECT, .commands = ((FOR_PRETRAIN) | FOR_PLAN) & ~FOR_BERT, .remark = "a \"reason\""},' made.c ||
-    fail "the row is not what the table says: $(cat made.c)"
+right='text why : a "reason"\nno-effect some-name flag commands=pretrain+plan-bert : @why'
+make_rows "$head\n$right" ||
+    fail "a table without mistakes: $(cat said)"
+for member in '{.name = "some-name", .field = MEGA_NO_FIELD, .kind = MEGA_OPTION_FLAG, .answer = MEGA_ANSWER_NO_EFFECT,' \
+    '.commands = ((FOR_PRETRAIN) | FOR_PLAN) & ~FOR_BERT, .remark = "a \"reason\""},'; do
+    grep -qF "$member" made.c || note "the row has no $member: $(cat made.c)"
+done
 while IFS='|' read -r row expected; do
     rm -f made.c
     if make_rows "$head\nalias right int to=seq-length\n$row"; then note "$row: no mistake was found"; fi
-    grep -q "^table.txt:5: error: .*$expected" said || note "$row: expected a mistake in line 5 ($expected), found: $(cat said)"
+    grep -q "^table.txt:5: error: .*$expected" said ||
+        note "$row: expected a mistake in line 5 ($expected), found: $(cat said)"
     [ ! -e made.c ] || note "$row: C was made all the same"
 done <<'ROWS'
 idle name flag : why|"idle" is none of the answers

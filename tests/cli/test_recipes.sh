@@ -69,6 +69,11 @@ builds_and_runs() { # patch
         changed "$1" | grep '^src/.*\.c$' | grep -vE '/tests/|_body\.c$'
         for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" && find "src/$room" -name "*.c" ! -path "*/tests/*" ! -name "*_body.c"); done
     } | sort -u)
+    while read -r file; do # a table of names: the C that is made of it takes the flags of cli/
+        sources+=("src/cli/made_of_$(basename "$file" .txt).c")
+        awk -v output="$tree/${sources[-1]}" -f "$MEGA_SOURCE/cmake/foreign.awk" "$tree/src/base/include/megalith/option.h" \
+            "$tree/src/cli/options_impl.h" "$tree/$file" 2>log || { note "$name: $(cat log)"; return; }
+    done < <(changed "$1" | grep '^src/foreign/.*\.txt$')
     for file in "${sources[@]}"; do objects+=("$(object_of "$file")"); done
     mkdir -p objects
     for file in "${sources[@]}" "${mains[@]}"; do compile_command "$file" "$(object_of "$file")"; done >compile
