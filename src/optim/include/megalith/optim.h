@@ -47,6 +47,8 @@ typedef enum mega_muon_scale {
     MEGA_MUON_SHAPE_SCALING  /* sqrt(max(1, out / in)) */
 } mega_muon_scale;
 
+/* Its members are those of the list in optimizer_arguments.h: the help of a row says what its member is. The members
+ * of rates, muon_lr and adam_lr, are factors on the learning rate; 0 means 1. */
 typedef struct mega_optimizer_options {
     mega_optimizer_kind kind;
     const mega_optimizer_row *row; /* the caller's optimizer, used instead of kind; NULL: none */
