@@ -6,7 +6,7 @@ endif()
 add_custom_target(fuzzers)
 # Readers of files and of options. The kernels and the rooms above them are not linked, and so not built:
 # they would take minutes under the sanitizers.
-set(fuzzed_rooms ckpt data text config yaml base)
+set(fuzzed_rooms ckpt families data text config yaml base)
 get_property(all_rooms GLOBAL PROPERTY MEGA_ROOMS)
 foreach(room ${all_rooms})
     set_target_properties(mega_${room} PROPERTIES OPTIMIZE_DEPENDENCIES ON)

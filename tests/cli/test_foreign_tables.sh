@@ -14,7 +14,8 @@ head='# comment\n\nsection some_rows : a title'
 right='text why : a "reason"\nno-effect some-name flag commands=pretrain+plan-bert : @why'
 make_rows "$head\n$right" ||
     fail "a table without mistakes: $(cat said)"
-for member in '{.name = "some-name", .field = MEGA_NO_FIELD, .kind = MEGA_OPTION_FLAG, .answer = MEGA_ANSWER_NO_EFFECT,' \
+for member in '{.name = "some-name", .field = MEGA_NO_FIELD,' \
+    '.kind = MEGA_OPTION_FLAG, .answer = MEGA_ANSWER_NO_EFFECT,' \
     '.commands = ((FOR_PRETRAIN) | FOR_PLAN) & ~FOR_BERT, .remark = "a \"reason\""},'; do
     grep -qF "$member" made.c || note "the row has no $member: $(cat made.c)"
 done
