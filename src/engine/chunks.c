@@ -197,16 +197,16 @@ static const mega_program *planned_program(const engine_chunk *c, engine_kind ki
     return kind == ENGINE_TRAIN ? c->whole : engine_program_of(c, kind);
 }
 
-/* Returns the total memory of the training programs of whole samples: `work` is summed because each has its own, `turn`
- * is the maximum because they share it. */
+/* Returns the total memory of the training programs of whole samples: `workspace` is summed because each has its own,
+ * `shared` is the maximum because they share it. */
 static mega_program_regions whole_regions(const mega_engine *e)
 {
     mega_program_regions all = {0};
     for (int c = 0; c < e->programs.chunks && e->programs.chunk[c].whole != NULL; c++) {
         const mega_program_regions r = mega_program_region_bytes(e->programs.chunk[c].whole);
-        all.keep += r.keep;
-        all.work += r.work;
-        all.turn = chunks_most(all.turn, r.turn);
+        all.resident += r.resident;
+        all.workspace += r.workspace;
+        all.shared = chunks_most(all.shared, r.shared);
     }
     return all;
 }
@@ -215,9 +215,9 @@ static mega_program_regions whole_regions(const mega_engine *e)
 static mega_program_regions train_regions(const mega_engine *e)
 {
     const mega_program_regions whole = whole_regions(e), *first = &e->lengths.most;
-    return (mega_program_regions){.keep = chunks_most(whole.keep, first->keep),
-                                  .work = chunks_most(whole.work, first->work),
-                                  .turn = chunks_most(whole.turn, first->turn)};
+    return (mega_program_regions){.resident = chunks_most(whole.resident, first->resident),
+                                  .workspace = chunks_most(whole.workspace, first->workspace),
+                                  .shared = chunks_most(whole.shared, first->shared)};
 }
 
 /* Programs of training and forward-only programs never run at the same time, so their computed tensors share one
@@ -228,7 +228,8 @@ static mega_program_regions train_regions(const mega_engine *e)
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
 {
     const mega_program_regions whole = whole_regions(e), most = train_regions(e);
-    size_t train = most.work - whole.work, turn = 0, train_live = 0, turn_live = 0, evaluate = 0, live = 0;
+    size_t train = most.workspace - whole.workspace, shared = 0, train_live = 0, shared_live = 0, evaluate = 0,
+           live = 0;
     for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
             const mega_program *p = planned_program(&e->programs.chunk[c], k);
@@ -236,15 +237,15 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             mega_program_memory pm;
             if (p == NULL) continue;
             mega_program_memory_get(p, &pm);
-            const size_t saved = pm.saved_bytes * (size_t)pm.slots, work = saved + pm.scratch_bytes;
+            const size_t saved = pm.saved_bytes * (size_t)pm.slots, workspace = saved + pm.scratch_bytes;
             m->saved += saved;
             if (k == ENGINE_TRAIN) {
-                train += work - pm.turn_bytes;
-                train_live += pm.live_bytes - pm.turn_live;
-                turn = chunks_most(turn, pm.turn_bytes);
-                turn_live = chunks_most(turn_live, pm.turn_live);
-            } else if (work >= evaluate)
-                evaluate = work, live = pm.live_bytes;
+                train += workspace - pm.shared_bytes;
+                train_live += pm.live_bytes - pm.shared_live;
+                shared = chunks_most(shared, pm.shared_bytes);
+                shared_live = chunks_most(shared_live, pm.shared_live);
+            } else if (workspace >= evaluate)
+                evaluate = workspace, live = pm.live_bytes;
             m->head = chunks_most(m->head, pm.head_bytes);
             m->buckets = chunks_most(m->buckets, pm.bucket_bytes);
             m->gathered = chunks_most(m->gathered, pm.gathered_bytes);
@@ -252,25 +253,25 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             m->packed += pm.packed_bytes;
             m->records += pm.record_bytes * (has_shorter ? 2 : 1);
         }
-    train += turn + (most.turn - whole.turn);
-    m->inputs += most.keep - whole.keep;
-    m->live = train >= evaluate ? train_live + turn_live : live;
+    train += shared + (most.shared - whole.shared);
+    m->inputs += most.resident - whole.resident;
+    m->live = train >= evaluate ? train_live + shared_live : live;
     m->scratch = chunks_most(train, evaluate) - m->saved;
     m->total += chunks_most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
-void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared)
+void engine_chunks_region(const mega_engine *e, size_t *resident, size_t *workspace)
 {
     const mega_program_regions train = train_regions(e);
-    *stays = train.keep;
-    *shared = train.work + train.turn;
+    *resident = train.resident;
+    *workspace = train.workspace + train.shared;
     for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
             const mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             if (p == NULL) continue;
             const mega_program_regions r = mega_program_region_bytes(p);
-            *stays += r.keep;
-            *shared = chunks_most(*shared, r.work + r.turn);
+            *resident += r.resident;
+            *workspace = chunks_most(*workspace, r.workspace + r.shared);
         }
 }
 
@@ -281,10 +282,10 @@ static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
     return io;
 }
 
-mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
-                                  mega_region *work, mega_region turn, program_io **out_io)
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *resident,
+                                  mega_region *workspace, mega_region shared, program_io **out_io)
 {
-    MEGA_TRY(mega_program_allocate_in(p, keep, work, &turn));
+    MEGA_TRY(mega_program_allocate_in(p, resident, workspace, &shared));
     program_io *io = *out_io = mega_calloc((size_t)slots, sizeof *io);
     if (io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", slots);
     for (int i = 0; i < slots; i++) io[i] = bind_io(e, p, i);
@@ -292,32 +293,32 @@ mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slo
 }
 
 /* The training programs of whole samples; those of shorter ones will use the same regions. */
-static mega_status allocate_train(mega_engine *e, mega_region *keep, const mega_region *work)
+static mega_status allocate_train(mega_engine *e, mega_region *resident, const mega_region *workspace)
 {
     const mega_program_regions most = train_regions(e);
     engine_lengths *l = &e->lengths;
     void *kept = NULL;
-    MEGA_TRY(mega_region_take(keep, &kept, most.keep, "what the training programs keep"));
-    l->keep = (mega_region){.base = kept, .bytes = mega_region_round(most.keep)};
-    l->work = (mega_region){.base = work->base, .bytes = most.work};
-    l->turn = (mega_region){.base = work->base + most.work, .bytes = most.turn};
-    mega_region of_keep = l->keep, of_work = l->work;
+    MEGA_TRY(mega_region_take(resident, &kept, most.resident, "what the training programs keep"));
+    l->resident = (mega_region){.base = kept, .bytes = mega_region_round(most.resident)};
+    l->workspace = (mega_region){.base = workspace->base, .bytes = most.workspace};
+    l->shared = (mega_region){.base = workspace->base + most.workspace, .bytes = most.shared};
+    mega_region of_resident = l->resident, of_workspace = l->workspace;
     for (int c = 0; c < e->programs.chunks; c++) {
         engine_chunk *k = &e->programs.chunk[c];
-        MEGA_TRY(engine_allocate_train(e, k->train, k->slots, &of_keep, &of_work, l->turn, &k->train_io));
+        MEGA_TRY(engine_allocate_train(e, k->train, k->slots, &of_resident, &of_workspace, l->shared, &k->train_io));
         k->whole_io = k->train_io;
     }
     return stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0);
 }
 
-mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work)
+mega_status engine_allocate_chunks(mega_engine *e, mega_region *resident, const mega_region *workspace)
 {
-    if (e->programs.train != NULL) MEGA_TRY(allocate_train(e, keep, work));
+    if (e->programs.train != NULL) MEGA_TRY(allocate_train(e, resident, workspace));
     for (int c = 0; c < e->programs.chunks; c++)
         for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++) {
             mega_program *p = engine_program_of(&e->programs.chunk[c], k);
-            mega_region own = *work;
-            if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, keep, &own, &own));
+            mega_region own = *workspace;
+            if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, resident, &own, &own));
             if (k == ENGINE_EVALUATE && p != NULL) e->programs.chunk[c].evaluate_io = bind_io(e, p, 0);
         }
     if (e->programs.evaluate != NULL)

@@ -380,20 +380,20 @@ static mega_status engine_allocate_batch(mega_engine *e, mega_region *region)
 }
 
 /* Allocates all large buffers in one mapping: first the persistent ones, then the region that programs share. */
-static mega_status engine_allocate_arena(mega_engine *e, mega_region *keep, mega_region *work)
+static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, mega_region *workspace)
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->programs.train != NULL ? MEGA_PARAMS_GRADS : 0);
-    size_t stays = mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->data.batch)) +
-                   mega_region_round(mega_reader_bytes(e->data.reader)) +
-                   mega_region_round(mega_update_scratch_bytes(e->update));
-    size_t own, shared;
-    if (e->optimizer != NULL) stays += mega_optimizer_region_bytes(e->optimizer);
-    engine_chunks_region(e, &own, &shared);
-    stays += own;
-    e->memory.bytes = stays + shared;
+    size_t resident_bytes =
+        mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->data.batch)) +
+        mega_region_round(mega_reader_bytes(e->data.reader)) + mega_region_round(mega_update_scratch_bytes(e->update));
+    size_t own, workspace_bytes;
+    if (e->optimizer != NULL) resident_bytes += mega_optimizer_region_bytes(e->optimizer);
+    engine_chunks_region(e, &own, &workspace_bytes);
+    resident_bytes += own;
+    e->memory.bytes = resident_bytes + workspace_bytes;
     MEGA_TRY(mega_pages_alloc(&e->memory.arena, e->memory.bytes, "the memory of the engine"));
-    *keep = (mega_region){.base = e->memory.arena, .bytes = stays};
-    *work = (mega_region){.base = (char *)e->memory.arena + stays, .bytes = shared};
+    *resident = (mega_region){.base = e->memory.arena, .bytes = resident_bytes};
+    *workspace = (mega_region){.base = (char *)e->memory.arena + resident_bytes, .bytes = workspace_bytes};
     return MEGA_OK;
 }
 
@@ -403,21 +403,21 @@ static mega_status engine_allocate(mega_engine *e)
     const int64_t of_run = e->options.generate ? e->options.micro_batches : 1;
     const int64_t micro_batches = of_batch > of_run ? of_batch : of_run;
     const bool train = e->programs.train != NULL;
-    mega_region keep, work;
+    mega_region resident, workspace;
     MEGA_TRY(engine_check_allocate(e));
-    MEGA_TRY(engine_allocate_arena(e, &keep, &work));
-    MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &keep));
-    MEGA_TRY(engine_allocate_batch(e, &keep));
+    MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
+    MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
+    MEGA_TRY(engine_allocate_batch(e, &resident));
     void *scratch = NULL;
-    MEGA_TRY(mega_region_take(&keep, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
+    MEGA_TRY(mega_region_take(&resident, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
     if (train) mega_update_allocate(e->update, scratch);
     const mega_pipeline all = engine_pipeline(e, micro_batches);
     e->programs.schedule = mega_calloc((size_t)mega_schedule_length(&all), sizeof *e->programs.schedule);
     if (e->programs.schedule == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
                          (long long)micro_batches);
-    if (train) MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &keep));
-    return engine_allocate_chunks(e, &keep, &work);
+    if (train) MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &resident));
+    return engine_allocate_chunks(e, &resident, &workspace);
 }
 
 static mega_status check_initialize(const mega_engine *e)

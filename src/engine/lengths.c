@@ -69,9 +69,9 @@ static mega_status build_shorter(mega_engine *e, int64_t positions, shorter *s)
         if (st == MEGA_OK) st = check_like_whole(e, c, s->program[c], positions);
         if (st != MEGA_OK) break;
         const mega_program_regions r = mega_program_region_bytes(s->program[c]);
-        s->needs.keep += r.keep;
-        s->needs.work += r.work;
-        if (r.turn > s->needs.turn) s->needs.turn = r.turn;
+        s->needs.resident += r.resident;
+        s->needs.workspace += r.workspace;
+        if (r.shared > s->needs.shared) s->needs.shared = r.shared;
     }
     if (parts != NULL) s->cost = engine_cost_of(e, parts);
     mega_model_parts_destroy(parts);
@@ -82,7 +82,7 @@ static mega_status build_shorter(mega_engine *e, int64_t positions, shorter *s)
 mega_status engine_try_lengths(mega_engine *e)
 {
     const int64_t positions = engine_length_of(e, 1);
-    shorter s = {.needs = {.keep = 0}};
+    shorter s = {.needs = {.resident = 0}};
     if (positions == e->options.seq) return MEGA_OK;
     const mega_status st = build_shorter(e, positions, &s);
     if (st == MEGA_OK) e->lengths.most = s.needs;
@@ -93,32 +93,33 @@ mega_status engine_try_lengths(mega_engine *e)
 /* ---- memory ---- */
 
 /* A program expects zeros in what it keeps, except in packed weights, which are last. */
-static void clear_kept(const mega_region *keep, const mega_program *p)
+static void clear_kept(const mega_region *resident, const mega_program *p)
 {
     mega_program_memory m;
     mega_program_memory_get(p, &m);
-    memset(keep->base + keep->used, 0, mega_program_region_bytes(p).keep - mega_region_round(m.packed_bytes));
+    memset(resident->base + resident->used, 0,
+           mega_program_region_bytes(p).resident - mega_region_round(m.packed_bytes));
 }
 
-static void free_more(engine_lengths *l)
+static void free_overflow(engine_lengths *l)
 {
-    mega_pages_free(l->more, l->more_bytes);
-    l->more = NULL;
-    l->more_bytes = 0;
+    mega_pages_free(l->overflow, l->overflow_bytes);
+    l->overflow = NULL;
+    l->overflow_bytes = 0;
 }
 
 /* A plan of shorter samples may be less dense than that of whole ones, and need more although its tensors are
  * smaller. */
-static mega_status take_more(mega_engine *e, const mega_program_regions *needs)
+static mega_status take_overflow(mega_engine *e, const mega_program_regions *needs)
 {
     engine_lengths *l = &e->lengths;
-    l->more_bytes = needs->keep + needs->work + needs->turn;
-    MEGA_TRY(mega_pages_alloc(&l->more, l->more_bytes, "the programs of shorter samples"));
+    l->overflow_bytes = needs->resident + needs->workspace + needs->shared;
+    MEGA_TRY(mega_pages_alloc(&l->overflow, l->overflow_bytes, "the programs of shorter samples"));
     if (e->layout->world.rank == 0)
         mega_warn(
             "curriculum: the programs of shorter samples do not fit into the memory of those of whole samples, and "
             "take %.4g MB that no plan counts",
-            (double)l->more_bytes * 1e-6);
+            (double)l->overflow_bytes * 1e-6);
     return MEGA_OK;
 }
 
@@ -126,16 +127,17 @@ static mega_status allocate_shorter(mega_engine *e, shorter *s)
 {
     const engine_lengths *l = &e->lengths;
     const mega_program_regions *n = &s->needs;
-    mega_region keep = l->keep, work = l->work, turn = l->turn;
-    if (n->keep > keep.bytes || n->work > work.bytes || n->turn > turn.bytes) {
-        MEGA_TRY(take_more(e, n));
-        keep = (mega_region){.base = l->more, .bytes = n->keep};
-        work = (mega_region){.base = keep.base + n->keep, .bytes = n->work};
-        turn = (mega_region){.base = work.base + n->work, .bytes = n->turn};
+    mega_region resident = l->resident, workspace = l->workspace, shared = l->shared;
+    if (n->resident > resident.bytes || n->workspace > workspace.bytes || n->shared > shared.bytes) {
+        MEGA_TRY(take_overflow(e, n));
+        resident = (mega_region){.base = l->overflow, .bytes = n->resident};
+        workspace = (mega_region){.base = resident.base + n->resident, .bytes = n->workspace};
+        shared = (mega_region){.base = workspace.base + n->workspace, .bytes = n->shared};
     }
     for (int c = 0; c < e->programs.chunks; c++) {
-        clear_kept(&keep, s->program[c]);
-        MEGA_TRY(engine_allocate_train(e, s->program[c], e->programs.chunk[c].slots, &keep, &work, turn, &s->io[c]));
+        clear_kept(&resident, s->program[c]);
+        MEGA_TRY(engine_allocate_train(e, s->program[c], e->programs.chunk[c].slots, &resident, &workspace, shared,
+                                       &s->io[c]));
     }
     return MEGA_OK;
 }
@@ -169,7 +171,7 @@ void engine_drop_lengths(mega_engine *e)
     }
     e->programs.train = e->programs.chunk[0].train;
     l->now = e->options.seq;
-    free_more(l);
+    free_overflow(l);
 }
 
 /* What the engine has told the programs that were in place before. */
@@ -188,11 +190,11 @@ static void tell_programs(mega_engine *e)
 
 static void return_to_whole(mega_engine *e)
 {
-    mega_region keep = e->lengths.keep;
+    mega_region resident = e->lengths.resident;
     engine_drop_lengths(e);
     for (int c = 0; c < e->programs.chunks; c++) {
-        clear_kept(&keep, e->programs.chunk[c].whole);
-        keep.used += mega_program_region_bytes(e->programs.chunk[c].whole).keep;
+        clear_kept(&resident, e->programs.chunk[c].whole);
+        resident.used += mega_program_region_bytes(e->programs.chunk[c].whole).resident;
     }
     tell_programs(e);
 }
@@ -201,14 +203,14 @@ static void return_to_whole(mega_engine *e)
 static mega_status take_length(mega_engine *e, int64_t positions)
 {
     engine_lengths *l = &e->lengths;
-    shorter s = {.needs = {.keep = 0}};
+    shorter s = {.needs = {.resident = 0}};
     return_to_whole(e);
     if (positions == e->options.seq) return MEGA_OK;
     mega_status st = build_shorter(e, positions, &s);
     if (st == MEGA_OK) st = allocate_shorter(e, &s);
     if (st != MEGA_OK) {
         lengths_discard(e, &s);
-        free_more(l);
+        free_overflow(l);
         return st;
     }
     l->whole_stage = e->programs.stage;

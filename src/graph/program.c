@@ -227,10 +227,10 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     return MEGA_OK;
 }
 
-static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
+static mega_status allocate_arenas(mega_program *p, mega_region *resident, mega_region *workspace, mega_region *shared)
 {
     p->is_begun = true;
-    p->is_lent = keep != NULL;
+    p->is_lent = resident != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
     p->pass = mega_calloc((size_t)p->passes, sizeof *p->pass);
@@ -242,20 +242,20 @@ static mega_status allocate_arenas(mega_program *p, mega_region *keep, mega_regi
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
-        MEGA_TRY(mega_region_take(work, &block, p->saved_bytes, "saved activations"));
+        MEGA_TRY(mega_region_take(workspace, &block, p->saved_bytes, "saved activations"));
         p->saved[s] = block;
-        MEGA_TRY(mega_region_take(keep, &block, p->io_bytes, "inputs and outputs of a program"));
+        MEGA_TRY(mega_region_take(resident, &block, p->io_bytes, "inputs and outputs of a program"));
         p->io[s] = block;
     }
     for (int s = 0; s < p->passes; s++) {
-        MEGA_TRY(mega_region_take(keep, &block, p->pass_bytes, "what passes through a program"));
+        MEGA_TRY(mega_region_take(resident, &block, p->pass_bytes, "what passes through a program"));
         p->pass[s] = block;
     }
-    MEGA_TRY(mega_region_take(p->slots > 1 ? turn : work, &block, p->scratch_bytes, "scratch of a program"));
+    MEGA_TRY(mega_region_take(p->slots > 1 ? shared : workspace, &block, p->scratch_bytes, "scratch of a program"));
     p->scratch = block;
-    MEGA_TRY(mega_region_take(keep, &block, p->state_bytes * (size_t)p->slots, "states of a program"));
+    MEGA_TRY(mega_region_take(resident, &block, p->state_bytes * (size_t)p->slots, "states of a program"));
     p->state = block;
-    MEGA_TRY(mega_region_take(keep, &block, p->packed_bytes, "packed weights"));
+    MEGA_TRY(mega_region_take(resident, &block, p->packed_bytes, "packed weights"));
     p->packed = block;
     return MEGA_OK;
 }
@@ -285,22 +285,23 @@ mega_status mega_program_allocate(mega_program *p)
 mega_program_regions mega_program_region_bytes(const mega_program *p)
 {
     const size_t saved = mega_region_round(p->saved_bytes), scratch = mega_region_round(p->scratch_bytes);
-    return (mega_program_regions){.keep = mega_region_round(p->io_bytes) * (size_t)p->slots +
-                                          mega_region_round(p->pass_bytes) * (size_t)p->passes +
-                                          mega_region_round(p->state_bytes * (size_t)p->slots) +
-                                          mega_region_round(p->packed_bytes),
-                                  .work = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
-                                  .turn = p->slots > 1 ? scratch : 0};
+    return (mega_program_regions){.resident = mega_region_round(p->io_bytes) * (size_t)p->slots +
+                                              mega_region_round(p->pass_bytes) * (size_t)p->passes +
+                                              mega_region_round(p->state_bytes * (size_t)p->slots) +
+                                              mega_region_round(p->packed_bytes),
+                                  .workspace = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
+                                  .shared = p->slots > 1 ? scratch : 0};
 }
 
-mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn)
+mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, mega_region *workspace,
+                                     mega_region *shared)
 {
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_allocate: the program is NULL; build one first");
     if (p->is_begun)
         return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s; mega_program_allocate is called once", p->name,
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
-    MEGA_TRY(allocate_arenas(p, keep, work, turn));
+    MEGA_TRY(allocate_arenas(p, resident, workspace, shared));
     p->call_args =
         mega_calloc((size_t)p->slots * (size_t)p->g->num_ops, PROGRAM_ARGS_BYTES); /* in one piece, as planned */
     if (p->call_args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
@@ -414,8 +415,8 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
     *out = (mega_program_memory){.saved_bytes = p->saved_bytes + p->crossing_bytes,
                                  .scratch_bytes = p->scratch_bytes - p->crossing_bytes,
                                  .live_bytes = p->live_bytes,
-                                 .turn_bytes = p->slots > 1 ? p->scratch_bytes : 0,
-                                 .turn_live = p->slots > 1 ? p->scratch_live : 0,
+                                 .shared_bytes = p->slots > 1 ? p->scratch_bytes : 0,
+                                 .shared_live = p->slots > 1 ? p->scratch_live : 0,
                                  .head_bytes = p->head_bytes,
                                  .bucket_bytes = p->held_bytes[HOLDS_GRADIENTS],
                                  .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],

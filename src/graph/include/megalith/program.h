@@ -45,15 +45,16 @@ typedef struct mega_program_options {
 mega_status mega_program_build(mega_graph *g, const mega_program_options *options, mega_program **out);
 /* Allocates the arenas and binds every instruction to its kernel and addresses. Parameters must be allocated. */
 mega_status mega_program_allocate(mega_program *p);
-/* Like mega_program_allocate, but inside regions of the caller, which must outlive the program. `keep` must be
- * zero-filled and belongs to this program alone. `work` holds no data between the last backward and the next forward,
- * so that programs that alternate after whole micro-batches may share it. `turn` holds no data between two runs, so
- * that programs may share it even while each has micro-batches in flight; with one slot it is empty. */
+/* Like mega_program_allocate, but inside regions of the caller, which must outlive the program. `resident` must be
+ * zero-filled and belongs to this program alone. `workspace` holds no data between the last backward and the next
+ * forward, so that programs that alternate after whole micro-batches may share it. `shared` holds no data between two
+ * runs, so that programs may share it even while each has micro-batches in flight; with one slot it is empty. */
 typedef struct mega_program_regions {
-    size_t keep, work, turn; /* bytes */
+    size_t resident, workspace, shared; /* bytes */
 } mega_program_regions;
 mega_program_regions mega_program_region_bytes(const mega_program *p);
-mega_status mega_program_allocate_in(mega_program *p, mega_region *keep, mega_region *work, mega_region *turn);
+mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, mega_region *workspace,
+                                     mega_region *shared);
 void mega_program_destroy(mega_program *p);
 
 /* Returns the memory of a named input, output or state, or NULL if the name or slot does not exist or memory is not
@@ -161,8 +162,8 @@ typedef struct mega_program_memory {
     int slots;
     size_t total_bytes;
     size_t live_bytes;   /* peak of saved and scratch over instructions: a lower bound for every plan */
-    size_t turn_bytes;   /* part of scratch_bytes that other programs may use between runs (mega_program_regions) */
-    size_t turn_live;    /* the part of live_bytes in that memory */
+    size_t shared_bytes; /* part of scratch_bytes that other programs may use between runs (mega_program_regions) */
+    size_t shared_live;  /* the part of live_bytes in that memory */
     size_t bucket_bytes; /* peak of scratch for whole gradient buckets before their reduction to slices (ZeRO 2, 3), or
                               for gradients that are held in 16 bits, while they are computed (ZeRO 0, 1) */
     size_t gathered_bytes; /* peak of scratch for gathered weights (ZeRO 3) */
