@@ -85,22 +85,23 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
     return MEGA_OK;
 }
 
-void engine_find_begun(mega_engine *e)
+void engine_find_overwritten(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
-    for (int i = 0; i < count; i++) e->programs.begun[i] = false;
+    for (int i = 0; i < count; i++) e->programs.overwritten[i] = false;
     for (int c = 0; c < e->programs.chunks; c++)
         for (int i = 0; i < count; i++)
-            e->programs.begun[i] = e->programs.begun[i] || mega_program_begins_gradient(e->programs.chunk[c].train, i);
+            e->programs.overwritten[i] =
+                e->programs.overwritten[i] || mega_program_overwrites_gradient(e->programs.chunk[c].train, i);
 }
 
-static mega_status find_begun(mega_engine *e)
+static mega_status find_overwritten(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
-    e->programs.begun = mega_calloc((size_t)count + 1, sizeof *e->programs.begun);
-    if (e->programs.begun == NULL)
+    e->programs.overwritten = mega_calloc((size_t)count + 1, sizeof *e->programs.overwritten);
+    if (e->programs.overwritten == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
-    engine_find_begun(e);
+    engine_find_overwritten(e);
     return MEGA_OK;
 }
 
@@ -142,7 +143,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     MEGA_TRY(engine_build_chunks(e));
     if (!o->no_train) {
-        MEGA_TRY(find_begun(e));
+        MEGA_TRY(find_overwritten(e));
         o->optimizer.team = o->team;
         o->optimizer.plain = o->plain;
         MEGA_TRY(mega_optimizer_create(e->params, e->layout, &o->optimizer, &e->optimizer));
@@ -263,7 +264,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_param_groups_destroy(e->model.groups);
     mega_layout_destroy(e->layout);
     mega_batch_destroy(e->data.batch);
-    mega_free(e->programs.begun);
+    mega_free(e->programs.overwritten);
     mega_free(e->ties.of);
     mega_free(e->ties.stages);
     mega_free(e->programs.schedule);

@@ -34,7 +34,7 @@ mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, in
 mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
                                   mega_region *work, mega_region turn, program_io **out_io);
 mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts); /* of a sample (engine.c) */
-void engine_find_begun(mega_engine *e); /* engine.c: of the training programs that are in place */
+void engine_find_overwritten(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
 void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);

@@ -185,7 +185,7 @@ static void tell_programs(mega_engine *e)
         mega_program_observe(p, l->observer, l->user);
     }
     e->programs.train = e->programs.chunk[0].train;
-    engine_find_begun(e);
+    engine_find_overwritten(e);
 }
 
 static void return_to_whole(mega_engine *e)

@@ -140,7 +140,7 @@ void engine_step_begin(mega_engine *e, int64_t expected)
         block->loss_factor = factor;
         block->keeps_packed = true;
     }
-    mega_optimizer_zero_gradients_but(e->optimizer, e->programs.begun);
+    mega_optimizer_zero_gradients_but(e->optimizer, e->programs.overwritten);
 }
 
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock)

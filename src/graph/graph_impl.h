@@ -59,7 +59,7 @@ typedef struct graph_tensor {
     bucket_use holds;
     int32_t gradient;    /* differentiate pass: its gradient so far; 0: none */
     bool needs_gradient; /* differentiate pass: it depends on a parameter or on an input whose gradient is requested */
-    bool is_begun;       /* ROLE_GRADIENT, begin pass: the first instruction of a step that contributes to it overwrites
+    bool is_overwritten; /* ROLE_GRADIENT, begin pass: the first instruction of a step that contributes to it overwrites
                             it */
     bool is_scaled;      /* of a root: a gradient that the loss scale multiplies (finite.c) */
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
@@ -128,8 +128,8 @@ typedef struct op_attr {
     mega_activation_kind activation;
     mega_windows windows; /* convolution, pooling */
     bool wide;            /* linear, row_sum_grad: the result has the acc dtype */
-    bool begins;          /* linear_grad_w: the first write of this gradient in a step, so that it need not be zeroed */
-    bool anew;            /* linear_grad_w: overwrites this gradient in every micro-batch */
+    bool first_in_step;   /* linear_grad_w: the first write of this gradient in a step, so that it need not be zeroed */
+    bool overwrites;      /* linear_grad_w: overwrites this gradient in every micro-batch */
     int bucket;           /* number of a bucket of parameters */
     int param;            /* grad_begin, grad_keep: number of a parameter, which is in `bucket` */
     int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first

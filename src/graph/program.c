@@ -447,10 +447,10 @@ int mega_program_num_instructions(const mega_program *p, bool backward)
     return backward ? p->g->num_ops - p->g->num_forward : p->g->num_forward;
 }
 
-bool mega_program_begins_gradient(const mega_program *p, int param)
+bool mega_program_overwrites_gradient(const mega_program *p, int param)
 {
     const mega_graph *g = p->g;
     if (param < 0 || param >= g->cap_params) return false;
     const graph_tensor *t = &g->tensor[g->gradient_tensor[param]];
-    return t->is_begun || t->base != 0; /* a value of the program replaces what the buffers hold */
+    return t->is_overwritten || t->base != 0; /* a value of the program replaces what the buffers hold */
 }

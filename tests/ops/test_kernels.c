@@ -355,7 +355,7 @@ static void check_gemm_form(mega_dtype type, const int64_t *p, bool trans_a, boo
     mega_gemm_args a = {.m = p[0], .n = p[1], .k = p[2], .trans_a = trans_a, .trans_b = trans_b};
     a.accumulate = accumulate;
     static const mega_step_block first = {.first_micro_batch = true}, later = {.first_micro_batch = false};
-    a.begins = p[0] % 2 == 0;
+    a.first_in_step = p[0] % 2 == 0;
     a.head.step = p[1] % 2 == 0 ? &first : &later;
     a.lda = (trans_a ? a.m : a.k) + 2, a.ldb = (trans_b ? a.k : a.n) + 1, a.ldc = a.n + 3;
     a.a = check_input(&k, type, (trans_a ? a.k : a.m) * a.lda);

@@ -34,7 +34,7 @@ static void plain_gemm_run(mega_team *team, const void *args)
                        .a_k = a->trans_a ? a->lda : 1,
                        .b_k = a->trans_b ? 1 : a->ldb,
                        .b_n = a->trans_b ? a->ldb : 1};
-    const bool add = a->accumulate && !(a->begins && a->head.step != NULL && a->head.step->first_micro_batch);
+    const bool add = a->accumulate && !(a->first_in_step && a->head.step != NULL && a->head.step->first_micro_batch);
     (void)team;
     for (int64_t m = 0; m < a->m; m++) {
         double row_sum = 0.0, sum[COLUMNS];

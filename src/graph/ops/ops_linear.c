@@ -157,8 +157,8 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
     a->m = a->lda = mega_op_in_dim(b->g, op, LINEAR_GRAD_W_DY, 1);
     a->n = a->ldb = a->ldc = mega_op_in_dim(b->g, op, LINEAR_GRAD_W_X, 1);
     a->trans_a = true;
-    a->accumulate = !op->attr.anew;
-    a->begins = op->attr.begins;
+    a->accumulate = !op->attr.overwrites;
+    a->first_in_step = op->attr.first_in_step;
     a->row_sum = b->address(b, op->out[LINEAR_GRAD_W_DBIAS]);
     a->c_dtype = b->g->acc;
 }

@@ -1,6 +1,7 @@
 /* begin: lets the first instruction of a step that contributes to a gradient overwrite it, which saves zeroing and one
  * read. If the gradient is in a bucket that is alive for one micro-batch only (ZeRO 2, 3), this holds for every
- * micro-batch. Only GEMMs can overwrite (gemm.begins); if another op comes first, the gradient must be zeroed. */
+ * micro-batch. Only GEMMs can overwrite (gemm.first_in_step); if another op comes first, the gradient must be
+ * zeroed. */
 #include "uses_impl.h"
 
 mega_status mega_pass_begin(mega_graph *g)
@@ -12,8 +13,8 @@ mega_status mega_pass_begin(mega_graph *g)
         if (g->tensor[t].role != ROLE_GRADIENT || writes.count == 0) continue;
         instruction *first = &g->op[writes.use[0].op];
         if (first->kind != OP_LINEAR_GRAD_W || writes.use[0].operand != LINEAR_GRAD_W_DWEIGHT) continue;
-        g->tensor[t].is_begun = g->tensor[t].base == 0;
-        *(g->tensor[t].is_begun ? &first->attr.begins : &first->attr.anew) = true;
+        g->tensor[t].is_overwritten = g->tensor[t].base == 0;
+        *(g->tensor[t].is_overwritten ? &first->attr.first_in_step : &first->attr.overwrites) = true;
     }
     mega_uses_fini(&uses);
     return st;

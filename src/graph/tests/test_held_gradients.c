@@ -136,7 +136,7 @@ static void a_step_rounds_once_a_micro_batch(void **state)
         for (int m = 0; m < 2 * MICRO_BATCHES; m++) run_micro_batch(&k, m % MICRO_BATCHES, m % MICRO_BATCHES == 0);
         for (int i = 0; i < PARAMS; i++) {
             const uint16_t *got = mega_params_grad(k.params, i);
-            assert_true(mega_program_begins_gradient(k.program, i)); /* so that the engine does not clear it */
+            assert_true(mega_program_overwrites_gradient(k.program, i)); /* so that the engine does not clear it */
             for (int64_t n = 0; n < mega_params_get(k.params, i)->count; n++)
                 if (mega_half_to_f32(got[n], held) != expected[i][n])
                     fail_msg("%s [%lld]: %.9g, expected %.9g", mega_params_get(k.params, i)->name, (long long)n,

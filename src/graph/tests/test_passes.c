@@ -137,7 +137,7 @@ static void fuse_puts_a_residual_into_the_product(void **state)
             assert_int_equal(count(p, OP_LINEAR_GRAD_W, true), 1);
             for (int i = 0; i < p->g->num_ops; i++)
                 if (p->g->op[i].kind == OP_LINEAR_GRAD_W) {
-                    assert_true(p->g->op[i].attr.begins);
+                    assert_true(p->g->op[i].attr.first_in_step);
                     assert_int_equal(p->g->op[i].out[LINEAR_GRAD_W_DBIAS] != 0, fused);
                 }
             end(&k, p);

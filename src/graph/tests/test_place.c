@@ -96,7 +96,7 @@ static void buckets_begin_without_a_gap(void **state)
             for (int64_t e = 0; e < a->gap[n].count; e++) covered[a->gap[n].first + e]++;
         for (int o = 0; o < g->num_ops; o++) {
             const graph_tensor *t = &g->tensor[g->op[o].out[0]];
-            if (!g->op[o].attr.anew || mega_params_get(k.params, t->param)->bucket != a->bucket) continue;
+            if (!g->op[o].attr.overwrites || mega_params_get(k.params, t->param)->bucket != a->bucket) continue;
             const mega_param *p = mega_params_get(k.params, t->param);
             for (int64_t e = 0; e < p->count; e++) covered[p->offset - b->offset + e]++;
             overwritten++;
@@ -143,7 +143,7 @@ static void buckets_live_while_they_fill(void **state)
             if (overlap == 0) assert_int_equal(reduced, reduce + 1);
         }
         /* a GEMM is the first to write each gradient of a bucket and overwrites it */
-        for (int i = 0; i < k.program->g->num_ops; i++) assert_false(k.program->g->op[i].attr.begins);
+        for (int i = 0; i < k.program->g->num_ops; i++) assert_false(k.program->g->op[i].attr.first_in_step);
         mega_program_memory m;
         mega_program_memory_get(k.program, &m);
         assert_true(m.bucket_bytes > 0 && m.gathered_bytes == 0);

@@ -163,7 +163,7 @@ static bool gemm_columns_are_evener(const mega_gemm_args *a, const panels_job *j
 
 static bool overwrites(const mega_gemm_args *a)
 {
-    return !a->accumulate || (a->begins && a->head.step != NULL && a->head.step->first_micro_batch);
+    return !a->accumulate || (a->first_in_step && a->head.step != NULL && a->head.step->first_micro_batch);
 }
 
 static void run_panels(mega_team *team, const mega_gemm_args *a)

@@ -24,7 +24,7 @@ typedef struct mega_step_block {
     double loss_factor;
     /* Generation: number of key/value rows that the cache of each sequence already holds, [B]. */
     const int32_t *kv_length;
-    bool first_micro_batch;      /* overwrite gradients instead of adding: gemm.begins */
+    bool first_micro_batch;      /* overwrite gradients instead of adding: gemm.first_in_step */
     bool last_micro_batch;       /* gradients of the step are complete after its backward */
     int64_t later_micro_batches; /* micro-batches of this step, on all ranks of dp, whose samples follow this one's */
     /* GEMMs read the weights that were packed in the first micro-batch of this step (mega_kernel_head.packed). */

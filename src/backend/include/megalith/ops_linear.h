@@ -32,7 +32,7 @@ typedef struct mega_gemm_args {
     int64_t m, n, k, lda, ldb, ldc;
     bool trans_a, trans_b, accumulate;
     mega_dtype c_dtype;
-    bool begins;          /* with accumulate: overwrite c in the first micro-batch of a step */
+    bool first_in_step;   /* with accumulate: overwrite c in the first micro-batch of a step */
     const void *residual; /* or NULL */
     void *row_sum;        /* [m] acc, or NULL */
     bool lower;           /* only the elements on and below the diagonal are wanted */

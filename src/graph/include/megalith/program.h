@@ -117,7 +117,7 @@ mega_status mega_program_forward(mega_program *p, int slot);
 mega_status mega_program_backward(mega_program *p, int slot);
 /* Returns whether the first micro-batch of a step (mega_step_block.first_micro_batch) overwrites the held gradient of
  * this parameter. If not, the program adds to the gradient, and the caller must zero it before the step. */
-bool mega_program_begins_gradient(const mega_program *p, int param);
+bool mega_program_overwrites_gradient(const mega_program *p, int param);
 /* Returns whether the program sums the gradients of this bucket over dp. With ZeRO 2 and 3 it does so in every
  * micro-batch, otherwise only in the last of a step (mega_step_block.last_micro_batch). */
 bool mega_program_reduces(const mega_program *p, int bucket);
