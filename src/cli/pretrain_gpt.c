@@ -123,7 +123,7 @@ static int pretrain_run(mega_world *world, const char *command, int argc, char *
     if (!cfg.train.dry_run) mega_launch_rank_begin(world, cfg.train.engine.backend.num_threads);
     if (st == MEGA_OK) st = cfg.train.dry_run ? mega_cli_plan(&cfg, world) : mega_cli_train(&cfg, world);
     /* the train room names options as pretrain_gpt does */
-    if (strcmp(command, "run_clm") == 0) st = mega_options_respell(cfg.train.engine.options, st);
+    if (strcmp(command, "run_clm") == 0) st = mega_options_name_as_given(cfg.train.engine.options, st);
     exit_status = st == MEGA_OK ? 0 : mega_cli_fail_on(world, command, st);
     mega_command_options_fini(&cfg);
     return exit_status;

@@ -186,7 +186,7 @@ typedef struct engine_saving {
 typedef struct engine_own {
     mega_world *world; /* NULL, as team: the caller's */
     mega_team *team;
-    struct setup_values *said; /* options as given in argv and a JSON, for messages; NULL: given as numbers */
+    struct setup_values *as_given; /* options as given in argv and a JSON, for messages; NULL: given as numbers */
 } engine_own;
 
 /* What looks on while a step runs. */

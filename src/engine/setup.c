@@ -95,19 +95,19 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
 
 mega_status engine_spell(const mega_engine *e, mega_status st)
 {
-    return e->own.said != NULL ? mega_options_respell(e->own.said->engine.options, st) : st;
+    return e->own.as_given != NULL ? mega_options_name_as_given(e->own.as_given->engine.options, st) : st;
 }
 
 void engine_forget_setup(mega_engine *e)
 {
-    if (e->own.said != NULL) mega_options_destroy(e->own.said->engine.options);
-    mega_free(e->own.said);
+    if (e->own.as_given != NULL) mega_options_destroy(e->own.as_given->engine.options);
+    mega_free(e->own.as_given);
 }
 
 static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
     mega_options *o = NULL;
-    setup_values *v = e->own.said = mega_calloc(1, sizeof *v);
+    setup_values *v = e->own.as_given = mega_calloc(1, sizeof *v);
     if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
     mega_status st = mega_options_create(&mega_engine_composition, v, &o);
     mega_engine_settings_init(&v->engine, o);
@@ -151,12 +151,12 @@ static void set_generation(mega_engine_options *o, mega_mode mode)
 
 /* Collective over the world. Compares the options of argv and JSON on all ranks, except those that may differ between
  * hosts (column `alike` of the option tables). Options given as numbers are compared by engine/options.c. */
-static mega_status compare_said(mega_engine *e, mega_world *world)
+static mega_status compare_as_given(mega_engine *e, mega_world *world)
 {
     mega_list lines = {0};
     mega_comm *all = mega_world_comm(world);
     const mega_status st =
-        e->own.said != NULL ? mega_options_alike(e->own.said->engine.options, NULL, &lines) : MEGA_OK;
+        e->own.as_given != NULL ? mega_options_alike(e->own.as_given->engine.options, NULL, &lines) : MEGA_OK;
     MEGA_TRY(mega_comm_agree(all, st));
     return engine_spell(e, mega_comm_compare_lines(all, "options", NULL, &lines));
 }
@@ -173,7 +173,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     mega_world_forget_failure(world); /* the failure of an earlier call, which has returned it */
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
     e->options.world = world;
-    if (mega_world_size(world) > 1) MEGA_TRY(compare_said(e, world));
+    if (mega_world_size(world) > 1) MEGA_TRY(compare_as_given(e, world));
     if (s->options == NULL) {
         e->options.team = s->team != NULL ? s->team : e->own.team;
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;

@@ -524,15 +524,15 @@ static void errors_are_spelled_as_written(void **state)
     mega_status st =
         MEGA_FAIL(MEGA_ERR_NUMERIC, "Lower --lr, raise --lr-warmup-iters, lower --clip-grad (--zero-stage 3); "
                                     "x--lr, --no-such --nproc_per_node 2, --lr-warmup-*");
-    assert_int_equal(mega_options_respell(v.engine.options, st), MEGA_ERR_NUMERIC);
+    assert_int_equal(mega_options_name_as_given(v.engine.options, st), MEGA_ERR_NUMERIC);
     assert_string_equal(mega_error_message(),
                         "Lower \"optimizer.params.lr\", raise \"megalith.lr_warmup_iters\", lower --clip_grad "
                         "(\"zero_optimization.stage\" 3); x--lr, --no-such --nproc_per_node 2, --lr-warmup-*");
-    assert_int_equal(mega_options_respell(NULL, MEGA_ERR_NUMERIC), MEGA_ERR_NUMERIC);
+    assert_int_equal(mega_options_name_as_given(NULL, MEGA_ERR_NUMERIC), MEGA_ERR_NUMERIC);
     end(&v);
     assert_int_equal(parse(&v, NULL, "--micro_batch_size 2 --lr 1"), MEGA_OK);
     st = MEGA_FAIL(MEGA_ERR_USAGE, "--micro-batch-size 2 and --lr");
-    (void)mega_options_respell(v.engine.options, st);
+    (void)mega_options_name_as_given(v.engine.options, st);
     assert_string_equal(mega_error_message(), "--micro_batch_size 2 and --lr");
     end(&v);
 }

@@ -16,7 +16,7 @@ static void check_samples(mega_train_options *cfg)
     const bool grows = c.kind != MEGA_CURRICULUM_DISCRETE;
     if (cfg->seq_length <= 0 || (grows && c.unit > c.least) || mega_curriculum_check(&c, 0) != MEGA_OK)
         return; /* another rule says so */
-    mega_options_add_mistake(o, mega_options_respell(o, mega_curriculum_check(&c, cfg->seq_length)));
+    mega_options_add_mistake(o, mega_options_name_as_given(o, mega_curriculum_check(&c, cfg->seq_length)));
     if (grows && c.most > cfg->seq_length)
         mega_options_warn(o, "%s is above %s: samples have no more tokens, and are whole from then on",
                           mega_options_origin(o, "curriculum_max_difficulty"), mega_options_origin(o, "seq_length"));

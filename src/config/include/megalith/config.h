@@ -192,7 +192,7 @@ const char *mega_options_origin(mega_options *o, const char *dest);
 const char *mega_options_spelling(mega_options *o, const char *dest);
 /* Rewrites the message of this thread's error, whose status is st: an option named "--lr" there is spelled as the user
  * writes it. Returns st. Does nothing if o is NULL or st is MEGA_OK. */
-mega_status mega_options_respell(mega_options *o, mega_status st);
+mega_status mega_options_name_as_given(mega_options *o, mega_status st);
 /* Sets what messages call an option that the user did not type: "--output_dir" for save. `name` is borrowed. */
 void mega_options_call(mega_options *o, const char *dest, const char *name);
 /* Sets an option that has a field from text, as if typed, and records the source. */

@@ -23,7 +23,7 @@ static size_t option_at(const mega_options *o, const char *text, const char *at,
     return i != SIZE_MAX && row_at(o, i)->answer == MEGA_ANSWER_WORKS ? i : SIZE_MAX;
 }
 
-mega_status mega_options_respell(mega_options *o, mega_status st)
+mega_status mega_options_name_as_given(mega_options *o, mega_status st)
 {
     mega_error_record error;
     mega_buffer text = {0};
