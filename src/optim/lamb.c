@@ -67,13 +67,13 @@ static void moments_part(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-/* The squares of the stored tensor that run i is in. */
+/* The squares of the stored tensor that span i is in. */
 static double *sums_of(const mega_optimizer *o, int i)
 {
     return &o->tensor_sum[2 * o->tensor[o->update[i].tensor].stored];
 }
 
-/* The first pass over a run, or a piece of one. */
+/* The first pass over a span, or a piece of one. */
 static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
     const whole_tensor *t = &o->tensor[o->update[i].tensor];

@@ -42,7 +42,7 @@ enum { MUON_GRAIN = 4096 };
 void muon_prepare(mega_optimizer *o, int i)
 {
     const optimizer_work *w = &o->work[i];
-    const optimizer_run *r = &o->update[i];
+    const optimizer_span *r = &o->update[i];
     muon_pass pass = {&w->call, mega_params_grad_at(o->params, r->bucket, r->begin)};
     mega_team_for(o->options.team, w->call.count, MUON_GRAIN,
                   w->compute == MEGA_F64 ? muon_momentum_f64 : muon_momentum_f32, &pass);

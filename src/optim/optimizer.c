@@ -1,5 +1,5 @@
-/* The optimizer as an object: its row, its moments over this rank's slices of the flat buffers, and the update of a run
- * of elements. The update program (update_run.c) says which runs, when. */
+/* The optimizer as an object: its row, its moments over this rank's slices of the flat buffers, and the update of a
+ * span of elements. The update program (update_run.c) says which spans, when. */
 #include "megalith/memory.h"
 #include "megalith/optim.h"
 #include "megalith/optimizer_state.h"
@@ -104,7 +104,7 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     o->params = params;
     o->layout = layout;
     mega_status st = check_held(o);
-    if (st == MEGA_OK) st = optimizer_cut_runs(o);
+    if (st == MEGA_OK) st = optimizer_cut_spans(o);
     if (st != MEGA_OK) {
         mega_optimizer_destroy(o);
         return st;
@@ -137,12 +137,12 @@ size_t mega_optimizer_bytes(const mega_optimizer *o)
     return bytes;
 }
 
-/* The element is in the run of Muon's that holds it. */
-static void *moment_in_run(const mega_optimizer *o, int moment, int bucket, int64_t element)
+/* The element is in the span of Muon's that holds it. */
+static void *moment_in_span(const mega_optimizer *o, int moment, int bucket, int64_t element)
 {
     int64_t at = 0;
     for (int i = 0; i < o->num_update; i++) {
-        const optimizer_run *r = &o->update[i];
+        const optimizer_span *r = &o->update[i];
         if (r->bucket == bucket && element >= r->begin && element < r->end) at = r->state_at + element - r->begin;
     }
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
@@ -150,15 +150,15 @@ static void *moment_in_run(const mega_optimizer *o, int moment, int bucket, int6
 
 void *optimizer_state_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
 {
-    if (optimizer_reach_of(o) == REACH_MATRIX) return moment_in_run(o, moment, bucket, element);
+    if (optimizer_reach_of(o) == REACH_MATRIX) return moment_in_span(o, moment, bucket, element);
     const int64_t at = mega_params_shard_index(o->params, bucket, element);
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
 
 /* Prepares everything of an update that stays the same from step to step. */
-static void bind_run(mega_optimizer *o, int i)
+static void bind_span(mega_optimizer *o, int i)
 {
-    const optimizer_run *r = &o->update[i];
+    const optimizer_span *r = &o->update[i];
     optimizer_work *w = &o->work[i];
     const mega_dtype compute = mega_params_compute_dtype(o->params);
     const bool is_rounded = compute != mega_params_acc_dtype(o->params);
@@ -178,7 +178,7 @@ static void bind_run(mega_optimizer *o, int i)
                                     .grad = mega_params_grad_at(o->params, r->bucket, r->begin)};
 }
 
-/* The runs point into both flat buffers, so both must be allocated. */
+/* The spans point into both flat buffers, so both must be allocated. */
 mega_status optimizer_check_params(const mega_optimizer *o, const char *call)
 {
     const bool has_weights = mega_params_flat_master(o->params) != NULL;
@@ -229,8 +229,8 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     if (optimizer_wide_bytes(o) > 0 && o->wide == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for widened gradients");
     o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
-    if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d runs", o->num_update);
-    for (int i = 0; i < o->num_update; i++) bind_run(o, i);
+    if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d spans", o->num_update);
+    for (int i = 0; i < o->num_update; i++) bind_span(o, i);
     return MEGA_OK;
 }
 
@@ -322,8 +322,8 @@ bool mega_optimizer_has_errors(const mega_optimizer *o)
     return mega_axis_has_others(&o->layout->dp) && optimizer_is_compressed(o, o->updates);
 }
 
-/* Sets the numbers of the step in the call of run i. */
-static void run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
+/* Sets the numbers of the step in the call of span i. */
+static void span_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     optimizer_work *w = &o->work[i];
     w->call.update = call->update;
@@ -333,9 +333,9 @@ static void run_numbers(mega_optimizer *o, int i, const mega_optimizer_call *cal
     w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
 }
 
-void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
+void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
-    run_numbers(o, i, call);
+    span_numbers(o, i, call);
     o->builtin->prepare(o, i);
 }
 
@@ -345,9 +345,9 @@ static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
     o->builtin->momentum(o->options.team, w);
 }
 
-void optimizer_run_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
+void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
-    run_numbers(o, i, call);
+    span_numbers(o, i, call);
     optimizer_each_piece(o, i, momentum_of);
 }
 
@@ -359,9 +359,9 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
         mega_optimizer_row_run(o->row, o->options.team, w);
 }
 
-void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
+void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
-    run_numbers(o, i, call);
+    span_numbers(o, i, call);
     if (o->update[i].tensor >= 0) o->builtin->update_whole(o, i);
     else
         optimizer_each_piece(o, i, update_elements);

@@ -7,22 +7,22 @@
 #include "whole_tensors.h"
 
 /* Consecutive elements of the flat buffers, inside one bucket, that one kernel call processes. */
-typedef struct optimizer_run {
+typedef struct optimizer_span {
     int64_t begin, end;
     int bucket;
     bool decay;
     double lr_scale, own_decay;
-    int tensor;       /* whose number this is, if the run is (a piece of) a whole tensor; -1: it is not */
+    int tensor;       /* whose number this is, if the span is (a piece of) a whole tensor; -1: it is not */
     int64_t state_at; /* Muon: where its states begin, in the states of matrices or in those of the rest */
-} optimizer_run;
+} optimizer_span;
 
 struct mega_optimizer {
     mega_optimizer_options options;
     mega_params *params;
     const mega_layout *layout;
-    optimizer_run *update, *counted; /* what this rank updates; what it counts in norms */
+    optimizer_span *update, *counted; /* what this rank updates; what it counts in norms */
     int num_update, num_counted;
-    int64_t walked; /* elements of the counted runs of all ranks of dp */
+    int64_t walked; /* elements of the counted spans of all ranks of dp */
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
     bool is_lent; /* the moments are in a region of the caller's */
@@ -46,15 +46,15 @@ struct mega_optimizer {
 mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
 /* Returns the address of an element of the buckets in the memory of a state. */
 void *optimizer_state_at(const mega_optimizer *o, int state, int bucket, int64_t element);
-/* Updates run i; call has the numbers of the step: lr, weight_decay, grad_factor, update. */
-void optimizer_run_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
+/* Updates span i; call has the numbers of the step: lr, weight_decay, grad_factor, update. */
+void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
 /* Begins update o->updates, whose learning rate is lr. */
 void optimizer_advance(mega_optimizer *o, double lr);
-/* Before the update of an optimizer that needs whole tensors: its states of run i (lamb.c, muon.c). */
-void optimizer_run_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
+/* Before the update of an optimizer that needs whole tensors: its states of span i (lamb.c, muon.c). */
+void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
 optimizer_reach optimizer_reach_of(const mega_optimizer *o);
-/* Computes state 0 of run i, of which the exchange takes the mean. */
-void optimizer_run_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call);
+/* Computes state 0 of span i, of which the exchange takes the mean. */
+void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call);
 bool optimizer_compresses(const mega_optimizer *o);
 /* Returns whether this update exchanges momenta instead of gradients. */
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update);
@@ -70,12 +70,13 @@ size_t optimizer_wide_bytes(const mega_optimizer *o); /* of o->wide */
 bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket);
 /* Returns `count` gradients (at most a piece) in float, valid until the next call. */
 const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count);
-/* Calls `on` with the work of run i: once with all of it, or with each piece, whose gradients are widened. */
+/* Calls `on` with the work of span i: once with all of it, or with each piece, whose gradients are widened. */
 typedef void optimizer_on_work(mega_optimizer *o, int i, const optimizer_work *w);
 void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on);
 
-/* optimizer_runs.c. Cuts the flat buffers into the runs of this rank. Pure functions of the records and the layout. */
-mega_status optimizer_cut_runs(mega_optimizer *o);
+/* optimizer_spans.c. Cuts the flat buffers into the spans of this rank. Pure functions of the records and the
+ * layout. */
+mega_status optimizer_cut_spans(mega_optimizer *o);
 /* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
 bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p);
 
@@ -92,10 +93,10 @@ void muon_update(mega_optimizer *o, int i);  /* the gradient is the orthogonaliz
 /* optimizer_norm.c. sum[3] as the kernel of norms writes it: squares, zeros, values that are not finite. */
 size_t optimizer_norm_scratch(const mega_optimizer *o);
 typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_t element);
-/* Sets the sums to what they are before the first run: the padding, which is no zero gradient, is taken off. */
+/* Sets the sums to what they are before the first span: the padding, which is no zero gradient, is taken off. */
 void optimizer_norm_begin(const mega_optimizer *o, double sum[3]);
-void optimizer_norm_add(const mega_optimizer *o, int run, optimizer_numbers_at *at, double sum[3]);
-void optimizer_norm_add_gradients(mega_optimizer *o, int run, double sum[3]);
+void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at *at, double sum[3]);
+void optimizer_norm_add_gradients(mega_optimizer *o, int span, double sum[3]);
 mega_norm_result optimizer_norm_result(const double sum[3]);
 
 #endif

@@ -8,7 +8,7 @@ static const mega_kernel *norm_kernel(const mega_optimizer *o)
     return o->options.plain ? &mega_plain_norm : &mega_cpu_norm;
 }
 
-static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_run *r, optimizer_numbers_at *at, double *out)
+static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_span *r, optimizer_numbers_at *at, double *out)
 {
     return (mega_norm_args){.head = {.dtype = mega_params_acc_dtype(o->params), .scratch = o->norm_scratch},
                             .out = out,
@@ -16,11 +16,11 @@ static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_run *r,
                             .count = r->end - r->begin};
 }
 
-/* Scratch for the longest range that the kernel ever gets: a counted run, or a single tensor. */
+/* Scratch for the longest range that the kernel ever gets: a counted span, or a single tensor. */
 size_t optimizer_norm_scratch(const mega_optimizer *o)
 {
     const mega_kernel *k = norm_kernel(o);
-    optimizer_run longest = {0};
+    optimizer_span longest = {0};
     double out[3];
     if (k->scratch == NULL) return 0;
     for (int i = 0; i < o->num_counted; i++)
@@ -46,7 +46,7 @@ int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param)
     return rows * others;
 }
 
-/* Returns the number of elements that are always zero, over all ranks of dp: gaps inside runs, and padding rows of the
+/* Returns the number of elements that are always zero, over all ranks of dp: gaps inside spans, and padding rows of the
  * vocabulary. */
 static int64_t padding_elements(const mega_optimizer *o)
 {
@@ -62,10 +62,10 @@ void optimizer_norm_begin(const mega_optimizer *o, double sum[3])
     sum[1] = mega_params_shards(o->params).rank == 0 ? -(double)padding_elements(o) : 0;
 }
 
-void optimizer_norm_add(const mega_optimizer *o, int run, optimizer_numbers_at *at, double sum[3])
+void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at *at, double sum[3])
 {
     double part[3];
-    const mega_norm_args a = norm_args(o, &o->counted[run], at, part);
+    const mega_norm_args a = norm_args(o, &o->counted[span], at, part);
     norm_kernel(o)->run(o->options.team, &a);
     for (int j = 0; j < 3; j++) sum[j] += part[j];
 }
@@ -75,7 +75,7 @@ static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t cou
 {
     for (int64_t at = 0; at < count; at += OPTIMIZER_PIECE) {
         const int64_t n = count - at < OPTIMIZER_PIECE ? count - at : OPTIMIZER_PIECE;
-        const optimizer_run piece = {.end = n};
+        const optimizer_span piece = {.end = n};
         double part[3];
         mega_norm_args a = norm_args(o, &piece, NULL, part);
         a.x = optimizer_widen(o, bucket, first + at, n);
@@ -84,12 +84,12 @@ static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t cou
     }
 }
 
-void optimizer_norm_add_gradients(mega_optimizer *o, int run, double sum[3])
+void optimizer_norm_add_gradients(mega_optimizer *o, int span, double sum[3])
 {
-    const optimizer_run *r = &o->counted[run];
+    const optimizer_span *r = &o->counted[span];
     if (optimizer_is_held_in_half(o, r->bucket)) add_pieces(o, r->bucket, r->begin, r->end - r->begin, sum);
     else
-        optimizer_norm_add(o, run, mega_params_grad_at, sum);
+        optimizer_norm_add(o, span, mega_params_grad_at, sum);
 }
 
 mega_norm_result optimizer_norm_result(const double sum[3])
@@ -119,7 +119,7 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count)
 {
     double part[3] = {0, 0, 0};
-    mega_norm_args a = norm_args(o, &(optimizer_run){.end = count}, NULL, part);
+    mega_norm_args a = norm_args(o, &(optimizer_span){.end = count}, NULL, part);
     a.x = x;
     if (count > 0) norm_kernel(o)->run(o->options.team, &a);
     return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};

@@ -1,7 +1,7 @@
 /* The update of gradients that are held in 16 bits (mega_params_hold_gradients_in). Kernels read them in float: so the
- * elements of a run are processed a piece at a time. A piece is widened into memory that stays in the cache, and used
- * before the next one is widened. What is computed for an element does not depend on where pieces end; a sum over a run
- * is that of its pieces, in their order. Muon does not do this: it computes in place of the gradient of a whole
+ * elements of a span are processed a piece at a time. A piece is widened into memory that stays in the cache, and used
+ * before the next one is widened. What is computed for an element does not depend on where pieces end; a sum over a
+ * span is that of its pieces, in their order. Muon does not do this: it computes in place of the gradient of a whole
  * matrix. */
 #include "optimizer_impl.h"
 
@@ -38,7 +38,7 @@ const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int
     return o->wide;
 }
 
-/* The part of a run's work from element `at` of the run on. */
+/* The part of a span's work from element `at` of the span on. */
 static optimizer_work piece_of(const optimizer_work *all, int64_t at, int64_t count)
 {
     optimizer_work piece = *all;
@@ -52,7 +52,7 @@ static optimizer_work piece_of(const optimizer_work *all, int64_t at, int64_t co
 
 void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on)
 {
-    const optimizer_run *r = &o->update[i];
+    const optimizer_span *r = &o->update[i];
     const optimizer_work *all = &o->work[i];
     if (!optimizer_is_held_in_half(o, r->bucket)) {
         on(o, i, all);

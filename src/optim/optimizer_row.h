@@ -11,7 +11,7 @@ enum { MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_NUMBER) OPTIMIZER_ARGUMENTS, OPTIMIZER_
 /* The argument of a call by its member of mega_optimizer_options. */
 #define ARGUMENT(call, member) ((call)->option[ARGUMENT_##member])
 
-/* One update of consecutive elements: of a run. */
+/* One update of consecutive elements: of a span. */
 typedef struct optimizer_work {
     mega_optimizer_call call;
     void *state[MEGA_OPTIMIZER_STATES]; /* what call.state points to */
@@ -41,8 +41,8 @@ typedef struct optimizer_builtin {
     void (*momentum)(mega_team *team, const optimizer_work *w);
     int errors;
     bool averages;         /* training and evaluation use different weights: see average.c */
-    optimizer_reach reach; /* other than REACH_ELEMENT: the runs of elements end where tensors end */
-    /* With such a reach: what each run computes before the exchange of norms or matrices, and how a run of a whole
+    optimizer_reach reach; /* other than REACH_ELEMENT: the spans of elements end where tensors end */
+    /* With such a reach: what each span computes before the exchange of norms or matrices, and how a span of a whole
      * tensor is updated after it. */
     void (*prepare)(struct mega_optimizer *o, int i);
     void (*update_whole)(struct mega_optimizer *o, int i);

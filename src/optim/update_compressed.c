@@ -41,7 +41,7 @@ mega_status update_run_momentum(mega_update *u, const update_instruction *x)
     const mega_update_step *s = &u->step;
     const mega_optimizer_call call = {
         .lr = s->lr, .grad_factor = s->grad_factor * u->layout->dp.size, .update = s->update};
-    optimizer_run_momentum(u->optimizer, x->number, &call);
+    optimizer_span_momentum(u->optimizer, x->number, &call);
     return MEGA_OK;
 }
 

@@ -37,8 +37,8 @@ static double update_traffic(const mega_update *u, int bucket, int states)
     return (2 + 2 * states) * acc_bytes(u) + grad_bytes(u, bucket) + (is_rounded ? weight_bytes(u) : 0);
 }
 
-/* The update of a run: all of it, or what is left after UPDATE_PREPARE. */
-static double run_traffic(const mega_update *u, const update_instruction *x)
+/* The update of a span: all of it, or what is left after UPDATE_PREPARE. */
+static double span_traffic(const mega_update *u, const update_instruction *x)
 {
     const bool is_matrix = u->optimizer->update[x->number].tensor >= 0;
     switch (optimizer_reach_of(u->optimizer)) {
@@ -97,7 +97,7 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     case UPDATE_SUM_LOSSES:
     case UPDATE_SUM_NORM: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
     case UPDATE_NORM: return (mega_update_cost){.bytes = count * grad_bytes(u, x->bucket)};
-    case UPDATE_RUN: return (mega_update_cost){.bytes = count * run_traffic(u, x)};
+    case UPDATE_SPAN: return (mega_update_cost){.bytes = count * span_traffic(u, x)};
     case UPDATE_PREPARE: return (mega_update_cost){.bytes = count * prepare_traffic(u, x->bucket)};
     case UPDATE_SUM_TENSORS: return (mega_update_cost){.sent = sent_by_sum(count * sizeof(double), ranks)};
     case UPDATE_COLLECT:

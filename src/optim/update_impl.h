@@ -13,18 +13,18 @@ typedef enum update_kind {
     UPDATE_REDUCE,      /* the gradients of a bucket, over dp */
     UPDATE_SUM_PARTIAL, /* gradients that are partial sums, over tp */
     UPDATE_SUM_LOSSES,  /* the numbers in mega_update_step.sum */
-    UPDATE_NORM,        /* sums of a run of gradients: squares, zeros, values that are not finite */
+    UPDATE_NORM,        /* sums of a span of gradients: squares, zeros, values that are not finite */
     UPDATE_SUM_NORM,    /* the three sums of UPDATE_NORM, over the ranks of an axis */
     UPDATE_CHECK,       /* finiteness, clip factor */
-    UPDATE_MOMENTUM,    /* 1-bit Adam: the momentum of a run on this rank */
+    UPDATE_MOMENTUM,    /* 1-bit Adam: the momentum of a span on this rank */
     UPDATE_COMPRESS,    /* 1-bit Adam: the compressed mean of the momenta of a bucket, over dp */
     /* of optimizers that need whole tensors */
-    UPDATE_PREPARE,     /* the states of a run, before tensors are looked at as wholes */
+    UPDATE_PREPARE,     /* the states of a span, before tensors are looked at as wholes */
     UPDATE_SUM_TENSORS, /* the squares of all tensors, over an axis: Lamb */
     UPDATE_COLLECT,     /* the pieces of the matrices of a round, to the ranks of dp to which these were dealt: Muon */
     UPDATE_ORTHOGONALIZE, /* a matrix that was dealt to this rank */
     UPDATE_SPREAD,        /* the results of a round, back to the ranks that hold the pieces */
-    UPDATE_RUN,           /* the optimizer's update of a run */
+    UPDATE_SPAN,          /* the optimizer's update of a span */
     UPDATE_BUFFER,        /* running statistics, such as those of batch norm */
     UPDATE_PUBLISH,       /* starts to gather the weights of a bucket over dp */
     UPDATE_KINDS
@@ -38,7 +38,7 @@ typedef struct update_instruction {
     update_when when;
     const mega_axis *axis;      /* over whose ranks it communicates; NULL: it does not */
     int bucket;                 /* -1: none */
-    int number;                 /* of the tie, the optimizer's run, its tensor, or the round */
+    int number;                 /* of the tie, the optimizer's span, its tensor, or the round */
     int first_param, end_param; /* end_param 0: no parameter in particular */
     int64_t count;              /* elements */
     bool is_packed;             /* UPDATE_SUM_PARTIAL: of several parameters, copied into one buffer */
@@ -64,7 +64,7 @@ struct mega_update {
 
 /* update_make.c */
 /* Writes the instructions to list, or only counts them if list is NULL. A pure function of the records of parameters,
- * their buckets, the layout, the optimizer's runs and the options. */
+ * their buckets, the layout, the optimizer's spans and the options. */
 int update_make(const mega_update *u, update_instruction *list, int *first_applied);
 int64_t update_packed_elements(const mega_update *u);
 /* Returns the number of elements of parameter i's gradient that this rank owns and that are partial sums over tp; 0:

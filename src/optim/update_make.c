@@ -269,7 +269,7 @@ static void make_bucket(maker *m, int bucket)
     make_momenta(m, bucket);
     for (int i = 0; i < o->num_update; i++)
         if (o->update[i].bucket == bucket)
-            emit(m, (update_instruction){.kind = UPDATE_RUN,
+            emit(m, (update_instruction){.kind = UPDATE_SPAN,
                                          .bucket = bucket,
                                          .number = i,
                                          .count = o->update[i].end - o->update[i].begin});

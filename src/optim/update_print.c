@@ -20,7 +20,7 @@ const char *update_kind_name(update_kind kind)
         [UPDATE_SPREAD] = "spread",
         [UPDATE_MOMENTUM] = "momentum",
         [UPDATE_COMPRESS] = "compressed",
-        [UPDATE_RUN] = "update",
+        [UPDATE_SPAN] = "update",
         [UPDATE_BUFFER] = "statistics",
         [UPDATE_PUBLISH] = "bucket_gather",
     };
@@ -42,10 +42,10 @@ static bool is_of_param(const mega_update *u, const update_instruction *x, int i
         return i >= x->first_param && i < x->end_param &&
                (!x->is_packed ||
                 (update_partial_elements(u, i) > 0 && update_partial_elements(u, i) <= update_packed_elements(u)));
-    const bool is_of_run =
-        x->kind == UPDATE_NORM || x->kind == UPDATE_RUN || x->kind == UPDATE_MOMENTUM || x->kind == UPDATE_PREPARE;
-    if (!is_of_run) return p->bucket == x->bucket;
-    const optimizer_run *r = x->kind == UPDATE_NORM ? &o->counted[x->number] : &o->update[x->number];
+    const bool is_of_span =
+        x->kind == UPDATE_NORM || x->kind == UPDATE_SPAN || x->kind == UPDATE_MOMENTUM || x->kind == UPDATE_PREPARE;
+    if (!is_of_span) return p->bucket == x->bucket;
+    const optimizer_span *r = x->kind == UPDATE_NORM ? &o->counted[x->number] : &o->update[x->number];
     return p->bucket == x->bucket && p->offset < r->end && p->offset + p->count > r->begin;
 }
 
@@ -63,9 +63,9 @@ static void print_params(const mega_update *u, const update_instruction *x, mega
     if (more > 0) mega_buffer_printf(out, " and %d more", more);
 }
 
-static void print_run(const mega_update *u, const update_instruction *x, mega_buffer *out)
+static void print_span(const mega_update *u, const update_instruction *x, mega_buffer *out)
 {
-    const optimizer_run *r = &u->optimizer->update[x->number];
+    const optimizer_span *r = &u->optimizer->update[x->number];
     if (!r->decay) mega_buffer_puts(out, ", no weight decay");
     else if (r->own_decay > 0)
         mega_buffer_printf(out, ", weight decay %g", r->own_decay);
@@ -105,7 +105,7 @@ static void print_details(const mega_update *u, const update_instruction *x, meg
     case UPDATE_ORTHOGONALIZE: print_matrix(u, x, out); break;
     default: print_params(u, x, out);
     }
-    if (x->kind == UPDATE_RUN) print_run(u, x, out);
+    if (x->kind == UPDATE_SPAN) print_span(u, x, out);
     if (x->kind == UPDATE_REDUCE && mega_params_sum_dtype(u->params, x->bucket) != mega_params_acc_dtype(u->params))
         mega_buffer_printf(out, ", in %s", mega_dtype_name(mega_params_sum_dtype(u->params, x->bucket)));
     if (x->when == UPDATE_ALWAYS) return;

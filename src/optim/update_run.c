@@ -203,7 +203,7 @@ static mega_status run_update(mega_update *u, const update_instruction *x)
     const mega_update_step *s = &u->step;
     const mega_optimizer_call call = {
         .lr = s->lr, .weight_decay = s->weight_decay, .grad_factor = s->grad_factor, .update = s->update};
-    optimizer_run_update(u->optimizer, x->number, &call);
+    optimizer_span_update(u->optimizer, x->number, &call);
     return MEGA_OK;
 }
 
@@ -238,7 +238,7 @@ static run_instruction *const run_of[UPDATE_KINDS] = {
     [UPDATE_CHECK] = run_check,
     [UPDATE_MOMENTUM] = update_run_momentum,
     [UPDATE_COMPRESS] = update_run_compressed,
-    [UPDATE_RUN] = run_update,
+    [UPDATE_SPAN] = run_update,
     [UPDATE_BUFFER] = run_buffer,
     [UPDATE_PUBLISH] = run_publish,
     [UPDATE_PREPARE] = update_run_prepare,

@@ -68,7 +68,7 @@ static mega_optimizer_call call_of(const mega_update *u)
 mega_status update_run_prepare(mega_update *u, const update_instruction *x)
 {
     const mega_optimizer_call call = call_of(u);
-    optimizer_run_prepare(u->optimizer, x->number, &call);
+    optimizer_span_prepare(u->optimizer, x->number, &call);
     return MEGA_OK;
 }
 

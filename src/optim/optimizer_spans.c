@@ -1,12 +1,12 @@
-/* Cuts the flat buffers into runs: consecutive elements with the same answer to "do they decay, at what learning rate,
+/* Cuts the flat buffers into spans: consecutive elements with the same answer to "do they decay, at what learning rate,
  * are they counted in norms". */
 #include "optimizer_impl.h"
 
 #include <stdlib.h>
 
-/* Parameters are placed with small alignment gaps between them. A run includes gaps of up to this many elements: they
+/* Parameters are placed with small alignment gaps between them. A span includes gaps of up to this many elements: they
  * are zero in every buffer and stay zero under both updates. Parameters that are not trained are not gaps: they end a
- * run. */
+ * span. */
 enum { GAP_ELEMENTS = 64 };
 
 /* A tied table counts on the stage that owns it, a replicated parameter on the first rank of the axis. */
@@ -37,30 +37,30 @@ static bool is_whole(const mega_optimizer *o, const mega_param *p)
     return reach == REACH_NORM || (reach == REACH_MATRIX && whole_tensors_is_matrix(p));
 }
 
-/* Adds a run for each tensor of the parameter. */
-static int add_tensors(const mega_optimizer *o, int param, optimizer_run *runs)
+/* Adds a span for each tensor of the parameter. */
+static int add_tensors(const mega_optimizer *o, int param, optimizer_span *spans)
 {
     const mega_param *p = mega_params_get(o->params, param);
     int n = 0;
     for (int k = 0; k < o->num_tensors; k++) {
         if (o->tensor[k].param != param) continue;
         const mega_range all = whole_tensors_range(o->params, &o->tensor[k]);
-        runs[n++] = (optimizer_run){.begin = all.first,
-                                    .end = all.first + all.count,
-                                    .bucket = p->bucket,
-                                    .decay = p->weight_decay,
-                                    .lr_scale = scale_of(o, p),
-                                    .own_decay = p->own_decay,
-                                    .tensor = k};
+        spans[n++] = (optimizer_span){.begin = all.first,
+                                      .end = all.first + all.count,
+                                      .bucket = p->bucket,
+                                      .decay = p->weight_decay,
+                                      .lr_scale = scale_of(o, p),
+                                      .own_decay = p->own_decay,
+                                      .tensor = k};
     }
     return n;
 }
 
-/* Cuts the flat buffers into runs. */
-static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimizer_run *runs)
+/* Cuts the flat buffers into spans. */
+static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimizer_span *spans)
 {
     int n = 0, last_bucket = -1;
-    optimizer_run last = {0};
+    optimizer_span last = {0};
     for (int i = 0; i < mega_params_count(o->params); i++) {
         const mega_param *p = mega_params_get(o->params, order[i]);
         if (!mega_param_is_trained(p) || (for_norm && !optimizer_is_counted(o, p))) {
@@ -68,7 +68,7 @@ static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimiz
             continue;
         }
         if (!for_norm && is_whole(o, p)) {
-            n += add_tensors(o, order[i], runs + n);
+            n += add_tensors(o, order[i], spans + n);
             last_bucket = -1;
             continue;
         }
@@ -76,38 +76,38 @@ static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimiz
             p->weight_decay == last.decay && scale_of(o, p) == last.lr_scale && p->own_decay == last.own_decay;
         const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
-            last = (optimizer_run){.begin = p->offset,
-                                   .bucket = p->bucket,
-                                   .decay = p->weight_decay,
-                                   .lr_scale = scale_of(o, p),
-                                   .own_decay = p->own_decay,
-                                   .tensor = -1};
+            last = (optimizer_span){.begin = p->offset,
+                                    .bucket = p->bucket,
+                                    .decay = p->weight_decay,
+                                    .lr_scale = scale_of(o, p),
+                                    .own_decay = p->own_decay,
+                                    .tensor = -1};
             n++;
         }
         last.end = p->offset + p->count;
         last_bucket = p->bucket;
-        runs[n - 1] = last;
+        spans[n - 1] = last;
     }
     return n;
 }
 
-static int64_t optimizer_elements_of(const optimizer_run *runs, int count)
+static int64_t optimizer_elements_of(const optimizer_span *spans, int count)
 {
     int64_t n = 0;
-    for (int i = 0; i < count; i++) n += runs[i].end - runs[i].begin;
+    for (int i = 0; i < count; i++) n += spans[i].end - spans[i].begin;
     return n;
 }
 
-/* Restricts the runs to this rank's slices. */
-static int keep_own(const mega_optimizer *o, optimizer_run *runs, int count)
+/* Restricts the spans to this rank's slices. */
+static int keep_own(const mega_optimizer *o, optimizer_span *spans, int count)
 {
     int n = 0;
     for (int i = 0; i < count; i++) {
-        const mega_range slice = mega_params_slice(o->params, runs[i].bucket);
-        optimizer_run r = runs[i];
+        const mega_range slice = mega_params_slice(o->params, spans[i].bucket);
+        optimizer_span r = spans[i];
         if (r.begin < slice.first) r.begin = slice.first;
         if (r.end > slice.first + slice.count) r.end = slice.first + slice.count;
-        if (r.begin < r.end) runs[n++] = r;
+        if (r.begin < r.end) spans[n++] = r;
     }
     return n;
 }
@@ -144,28 +144,28 @@ static mega_status list_tensors(mega_optimizer *o)
     return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
 }
 
-/* Where the states of each run begin: a run has either the states of matrices or those of the rest. */
+/* Where the states of each span begin: a span has either the states of matrices or those of the rest. */
 static void place_states(mega_optimizer *o)
 {
     for (int i = 0; i < o->num_update; i++) {
-        optimizer_run *r = &o->update[i];
+        optimizer_span *r = &o->update[i];
         int64_t *used = r->tensor >= 0 ? &o->of_matrices : &o->rest;
         r->state_at = *used;
         *used += r->end - r->begin;
     }
 }
 
-mega_status optimizer_cut_runs(mega_optimizer *o)
+mega_status optimizer_cut_spans(mega_optimizer *o)
 {
     const size_t count = (size_t)mega_params_count(o->params);
     MEGA_TRY(list_tensors(o));
     int *order = mega_calloc(count + 1, sizeof *order); /* indices of parameters, ordered by offset */
-    /* at most one run for each parameter and tensor */
+    /* at most one span for each parameter and tensor */
     o->update = mega_calloc(count + (size_t)o->num_tensors + 1, sizeof *o->update);
     o->counted = mega_calloc(count + 1, sizeof *o->counted);
     if (order == NULL || o->update == NULL || o->counted == NULL) {
         mega_free(order);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the runs of %zu parameters", count);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the spans of %zu parameters", count);
     }
     for (int i = 0; i < (int)count; i++) order[i] = i;
     qsort_r(order, count, sizeof *order, order_by_offset, o->params);
