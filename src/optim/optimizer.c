@@ -18,9 +18,9 @@ static size_t acc_size(const mega_optimizer *o)
     return mega_dtype_size(mega_params_acc_dtype(o->params));
 }
 
-optimizer_reach optimizer_reach_of(const mega_optimizer *o)
+optimizer_scope optimizer_scope_of(const mega_optimizer *o)
 {
-    return o->builtin != NULL ? o->builtin->reach : REACH_ELEMENT;
+    return o->builtin != NULL ? o->builtin->scope : SCOPE_ELEMENT;
 }
 
 /* Muon has one state of matrices, the first of its row; the others are of the rest. */
@@ -31,7 +31,7 @@ static bool is_of_matrices(int moment)
 
 static size_t moment_bytes(const mega_optimizer *o, int moment)
 {
-    const bool all = optimizer_reach_of(o) != REACH_MATRIX;
+    const bool all = optimizer_scope_of(o) != SCOPE_MATRIX;
     const int64_t count = all                      ? mega_params_state_elements(o->params)
                           : is_of_matrices(moment) ? o->of_matrices
                                                    : o->rest;
@@ -42,7 +42,7 @@ static size_t moment_bytes(const mega_optimizer *o, int moment)
 static size_t chunk_sum_bytes(const mega_optimizer *o)
 {
     int64_t longest = 0;
-    if (optimizer_reach_of(o) != REACH_NORM) return 0;
+    if (optimizer_scope_of(o) != SCOPE_NORM) return 0;
     for (int i = 0; i < o->num_update; i++)
         if (o->update[i].end - o->update[i].begin > longest) longest = o->update[i].end - o->update[i].begin;
     return (size_t)(longest / LAMB_CHUNK + 1) * 2 * sizeof(double);
@@ -50,7 +50,7 @@ static size_t chunk_sum_bytes(const mega_optimizer *o)
 
 static size_t tensor_sum_bytes(const mega_optimizer *o)
 {
-    return optimizer_reach_of(o) != REACH_NORM ? 0 : ((size_t)o->num_tensors + 1) * 2 * sizeof(double);
+    return optimizer_scope_of(o) != SCOPE_NORM ? 0 : ((size_t)o->num_tensors + 1) * 2 * sizeof(double);
 }
 
 static mega_status choose_row(mega_optimizer *o)
@@ -68,7 +68,7 @@ static mega_status choose_row(mega_optimizer *o)
 
 static mega_status check_held(const mega_optimizer *o)
 {
-    if (optimizer_reach_of(o) != REACH_MATRIX || optimizer_wide_bytes(o) == 0) return MEGA_OK;
+    if (optimizer_scope_of(o) != SCOPE_MATRIX || optimizer_wide_bytes(o) == 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                      "optimizer %s: it orthogonalizes matrices in place of their gradients, which 16 bits do not hold; "
                      "hold gradients in f32, or take another optimizer",
@@ -150,7 +150,7 @@ static void *moment_in_span(const mega_optimizer *o, int moment, int bucket, int
 
 void *optimizer_state_at(const mega_optimizer *o, int moment, int bucket, int64_t element)
 {
-    if (optimizer_reach_of(o) == REACH_MATRIX) return moment_in_span(o, moment, bucket, element);
+    if (optimizer_scope_of(o) == SCOPE_MATRIX) return moment_in_span(o, moment, bucket, element);
     const int64_t at = mega_params_shard_index(o->params, bucket, element);
     return (char *)o->moment[moment] + at * (int64_t)acc_size(o);
 }
@@ -167,7 +167,7 @@ static void bind_span(mega_optimizer *o, int i)
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
     int states = 0;
     for (int k = 0; k < moments_of(o); k++) {
-        const bool has = optimizer_reach_of(o) != REACH_MATRIX || is_of_matrices(k) == (r->tensor >= 0);
+        const bool has = optimizer_scope_of(o) != SCOPE_MATRIX || is_of_matrices(k) == (r->tensor >= 0);
         if (has) w->state[states++] = optimizer_state_at(o, k, r->bucket, r->begin);
     }
     w->call = (mega_optimizer_call){.option = o->builtin != NULL ? o->option : o->row->option_default,
@@ -247,7 +247,7 @@ const char *mega_optimizer_moment_name(const mega_optimizer *o, int moment)
 bool mega_optimizer_has_moment(const mega_optimizer *o, int moment, const mega_param *p)
 {
     if (p->is_frozen || moment < 0 || moment >= moments_of(o)) return false;
-    return optimizer_reach_of(o) != REACH_MATRIX ||
+    return optimizer_scope_of(o) != SCOPE_MATRIX ||
            (!p->is_buffer && is_of_matrices(moment) == whole_tensors_is_matrix(p));
 }
 

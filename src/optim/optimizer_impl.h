@@ -52,7 +52,7 @@ void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *
 void optimizer_advance(mega_optimizer *o, double lr);
 /* Before the update of an optimizer that needs whole tensors: its states of span i (lamb.c, muon.c). */
 void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
-optimizer_reach optimizer_reach_of(const mega_optimizer *o);
+optimizer_scope optimizer_scope_of(const mega_optimizer *o);
 /* Computes state 0 of span i, of which the exchange takes the mean. */
 void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call);
 bool optimizer_compresses(const mega_optimizer *o);

@@ -21,11 +21,11 @@ typedef struct optimizer_work {
 } optimizer_work;
 
 /* What the update of an element depends on, besides itself and the numbers of the step. */
-typedef enum optimizer_reach {
-    REACH_ELEMENT, /* nothing */
-    REACH_NORM,    /* norms of the whole tensor (lamb.c) */
-    REACH_MATRIX   /* the whole matrix (muon.c); for other tensors nothing */
-} optimizer_reach;
+typedef enum optimizer_scope {
+    SCOPE_ELEMENT, /* nothing */
+    SCOPE_NORM,    /* norms of the whole tensor (lamb.c) */
+    SCOPE_MATRIX   /* the whole matrix (muon.c); for other tensors nothing */
+} optimizer_scope;
 
 /* A built-in optimizer. Its row says what a caller's row says, without a list of options. */
 typedef struct optimizer_builtin {
@@ -41,8 +41,8 @@ typedef struct optimizer_builtin {
     void (*momentum)(mega_team *team, const optimizer_work *w);
     int errors;
     bool averages;         /* training and evaluation use different weights: see average.c */
-    optimizer_reach reach; /* other than REACH_ELEMENT: the spans of elements end where tensors end */
-    /* With such a reach: what each span computes before the exchange of norms or matrices, and how a span of a whole
+    optimizer_scope scope; /* other than SCOPE_ELEMENT: the spans of elements end where tensors end */
+    /* With such a scope: what each span computes before the exchange of norms or matrices, and how a span of a whole
      * tensor is updated after it. */
     void (*prepare)(struct mega_optimizer *o, int i);
     void (*update_whole)(struct mega_optimizer *o, int i);

@@ -25,7 +25,7 @@ static int order_by_offset(const void *a, const void *b, void *user)
 
 static double scale_of(const mega_optimizer *o, const mega_param *p)
 {
-    if (optimizer_reach_of(o) != REACH_MATRIX) return p->lr_scale;
+    if (optimizer_scope_of(o) != SCOPE_MATRIX) return p->lr_scale;
     const double factor = whole_tensors_is_matrix(p) ? o->options.muon_lr : o->options.adam_lr;
     return p->lr_scale * (factor == 0 ? 1 : factor);
 }
@@ -33,8 +33,8 @@ static double scale_of(const mega_optimizer *o, const mega_param *p)
 /* Whether the update of the parameter needs whole tensors. */
 static bool is_whole(const mega_optimizer *o, const mega_param *p)
 {
-    const optimizer_reach reach = optimizer_reach_of(o);
-    return reach == REACH_NORM || (reach == REACH_MATRIX && whole_tensors_is_matrix(p));
+    const optimizer_scope scope = optimizer_scope_of(o);
+    return scope == SCOPE_NORM || (scope == SCOPE_MATRIX && whole_tensors_is_matrix(p));
 }
 
 /* Adds a span for each tensor of the parameter. */
@@ -134,13 +134,13 @@ static mega_status check_together(const mega_optimizer *o)
 /* Lists the tensors, and deals the matrices to the ranks of dp. */
 static mega_status list_tensors(mega_optimizer *o)
 {
-    if (optimizer_reach_of(o) == REACH_ELEMENT) return MEGA_OK;
-    const bool splits = optimizer_reach_of(o) == REACH_MATRIX && o->options.muon_split;
+    if (optimizer_scope_of(o) == SCOPE_ELEMENT) return MEGA_OK;
+    const bool splits = optimizer_scope_of(o) == SCOPE_MATRIX && o->options.muon_split;
     o->num_tensors = whole_tensors_list(o->params, splits, NULL);
     o->tensor = mega_calloc((size_t)o->num_tensors + 1, sizeof *o->tensor);
     if (o->tensor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d tensors", o->num_tensors);
     whole_tensors_list(o->params, splits, o->tensor);
-    if (optimizer_reach_of(o) == REACH_MATRIX && !splits) MEGA_TRY(check_together(o));
+    if (optimizer_scope_of(o) == SCOPE_MATRIX && !splits) MEGA_TRY(check_together(o));
     return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
 }
 

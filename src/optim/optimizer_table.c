@@ -1,7 +1,7 @@
 /* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
  * of --optimizer (options.c, in the same order), and a row here; docs/recipes.md, "An optimizer", lists the other
  * places. An update of each element by itself is a loop in elementwise_body.c. An option is a row of
- * optimizer_arguments.h. An update that needs whole tensors says so in `reach`: lamb.c and muon.c have its parts. */
+ * optimizer_arguments.h. An update that needs whole tensors says so in `scope`: lamb.c and muon.c have its parts. */
 #include "elementwise.h"
 #include "megalith/kernels.h"
 #include "muon.h"
@@ -101,12 +101,12 @@ static const optimizer_builtin builtins[] = {
                                             .advance = elementwise_schedule_free_advance,
                                             .averages = true},
     [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states},
-                             .reach = REACH_NORM,
+                             .scope = SCOPE_NORM,
                              .prepare = lamb_prepare,
                              .update_whole = lamb_update},
     [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states},
                              .run = run_adam, /* of what is no matrix */
-                             .reach = REACH_MATRIX,
+                             .scope = SCOPE_MATRIX,
                              .prepare = muon_prepare,
                              .update_whole = muon_update},
     [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam", .state = one_bit_states},
@@ -177,12 +177,12 @@ static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_
 {
     static_assert(sizeof(mega_muon_scale) == sizeof(unsigned) && sizeof(mega_muon_coefficients) == sizeof(unsigned),
                   "choices are read as numbers");
-    if (b->reach == REACH_NORM && (o->max_coeff <= 0 || o->min_coeff > o->max_coeff))
+    if (b->scope == SCOPE_NORM && (o->max_coeff <= 0 || o->min_coeff > o->max_coeff))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_optimizer_create: optimizer.min_coeff %g, max_coeff %g; expected a largest trust ratio "
                          "above 0, and a smallest one that is not above it",
                          o->min_coeff, o->max_coeff);
-    if (b->reach != REACH_MATRIX) return MEGA_OK;
+    if (b->scope != SCOPE_MATRIX) return MEGA_OK;
     if (o->muon_steps < 1 || o->muon_steps > MUON_MOST_STEPS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.muon_steps %lld; expected 1 to %d",
                          (long long)o->muon_steps, MUON_MOST_STEPS);

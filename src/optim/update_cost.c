@@ -41,11 +41,11 @@ static double update_traffic(const mega_update *u, int bucket, int states)
 static double span_traffic(const mega_update *u, const update_instruction *x)
 {
     const bool is_matrix = u->optimizer->update[x->number].tensor >= 0;
-    switch (optimizer_reach_of(u->optimizer)) {
-    case REACH_NORM: return update_traffic(u, x->bucket, 1); /* reads two states, and writes none */
-    case REACH_MATRIX:                                       /* the result is where the gradient was */
+    switch (optimizer_scope_of(u->optimizer)) {
+    case SCOPE_NORM: return update_traffic(u, x->bucket, 1); /* reads two states, and writes none */
+    case SCOPE_MATRIX:                                       /* the result is where the gradient was */
         return update_traffic(u, x->bucket, is_matrix ? 0 : 2);
-    case REACH_ELEMENT: break;
+    case SCOPE_ELEMENT: break;
     }
     return update_traffic(u, x->bucket,
                           mega_optimizer_num_moments(u->optimizer) - mega_optimizer_num_errors(u->optimizer));
@@ -55,7 +55,7 @@ static double span_traffic(const mega_update *u, const update_instruction *x)
  * both. */
 static double prepare_traffic(const mega_update *u, int bucket)
 {
-    if (optimizer_reach_of(u->optimizer) == REACH_NORM) return 5 * acc_bytes(u) + grad_bytes(u, bucket);
+    if (optimizer_scope_of(u->optimizer) == SCOPE_NORM) return 5 * acc_bytes(u) + grad_bytes(u, bucket);
     return 4 * acc_bytes(u);
 }
 

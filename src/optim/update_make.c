@@ -226,8 +226,8 @@ static void make_whole(maker *m)
                                          .bucket = o->update[i].bucket,
                                          .number = i,
                                          .count = o->update[i].end - o->update[i].begin});
-    if (optimizer_reach_of(o) == REACH_NORM) make_tensor_norms(m);
-    if (optimizer_reach_of(o) == REACH_MATRIX) make_matrices(m);
+    if (optimizer_scope_of(o) == SCOPE_NORM) make_tensor_norms(m);
+    if (optimizer_scope_of(o) == SCOPE_MATRIX) make_matrices(m);
 }
 
 static void make_buffers(maker *m, int bucket)

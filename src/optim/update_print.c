@@ -160,6 +160,6 @@ mega_status mega_update_print(const mega_update *u, mega_buffer *out)
     mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks", c.bytes * 1e-6, c.sent * 1e-6);
     if (c.flops > 0) mega_buffer_printf(out, ", %.3f GFLOP", c.flops * 1e-9);
     mega_buffer_puts(out, "\n");
-    if (optimizer_reach_of(u->optimizer) == REACH_NORM) print_tensors(u, out);
+    if (optimizer_scope_of(u->optimizer) == SCOPE_NORM) print_tensors(u, out);
     return mega_buffer_check(out, "the printed update program");
 }

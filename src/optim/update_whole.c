@@ -17,7 +17,7 @@ static bool is_sharded(const mega_update *u)
 
 bool update_exchanges_pieces(const mega_update *u)
 {
-    return optimizer_reach_of(u->optimizer) == REACH_MATRIX && is_sharded(u);
+    return optimizer_scope_of(u->optimizer) == SCOPE_MATRIX && is_sharded(u);
 }
 
 static const whole_tensor *tensor_at(const mega_update *u, int number)
