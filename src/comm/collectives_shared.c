@@ -15,7 +15,7 @@
 /* Reductions of at most this many bytes per rank are posted unsplit: one turn of reading instead of two. */
 #define SMALL_BYTES ((size_t)4 << 10)
 
-/* All_gather slices of at least this size are copied directly from the other process. */
+/* Slices of an all-gather of at least this size are copied directly from the other process. */
 #define REACHED_BYTES ((size_t)1 << 20)
 
 /* The turns of a round: a chunk is posted before the previous one is processed. */

@@ -1,4 +1,9 @@
-/* Messages that a pipeline stage exchanges with its neighbours while it runs its schedule. */
+/* Messages that a pipeline stage exchanges with its neighbours while it runs its schedule. With three stages of two
+ * chunks each, a micro-batch goes around the ring twice:
+ *
+ *     forward, group pp         stage 0 --> stage 1 --> stage 2 --> stage 0 --> stage 1 --> stage 2
+ *                               chunk 0     chunk 0     chunk 0     chunk 1     chunk 1     chunk 1
+ *     backward, group pp_back   stage 0 <-- stage 1 <-- stage 2 <-- stage 0 <-- stage 1 <-- stage 2 */
 #ifndef MEGALITH_STAGE_H
 #define MEGALITH_STAGE_H
 

@@ -1,6 +1,6 @@
 /* A graph: a list of tensors in execution order, which a model function writes with ops (ops.h). It has static shapes
- * and no control flow. It is compiled into a program (program.h) by describe → differentiate → recompute → place → fuse
- * → schedule → plan. */
+ * and no control flow. It is compiled into a program (program.h) by describe → differentiate → recompute → fuse →
+ * schedule → place → begin → plan. */
 #ifndef MEGALITH_GRAPH_H
 #define MEGALITH_GRAPH_H
 

@@ -48,7 +48,11 @@ mega_status mega_program_allocate(mega_program *p);
 /* Like mega_program_allocate, but inside regions of the caller, which must outlive the program. `resident` must be
  * zero-filled and belongs to this program alone. `workspace` holds no data between the last backward and the next
  * forward, so that programs that alternate after whole micro-batches may share it. `shared` holds no data between two
- * runs, so that programs may share it even while each has micro-batches in flight; with one slot it is empty. */
+ * runs, so that programs may share it even while each has micro-batches in flight; with one slot it is empty.
+ *
+ *     resident    | inputs and outputs of each slot | what passes, of each pass | states | packed weights |
+ *     workspace   | saved activations of each slot |  and with one slot: | scratch |
+ *     shared      | scratch |  with several slots */
 typedef struct mega_program_regions {
     size_t resident, workspace, shared; /* bytes */
 } mega_program_regions;

@@ -315,7 +315,12 @@ typedef struct mega_vocab_loss_options {
 /* Cross-entropy of the logits, which are x [T, C] times the transposed table NAME.weight [vocab_size + padding, C],
  * sharded over tp. The table is shared with a mega_vocab_embedding of the same full name, if there is one. Logits are
  * computed in chunks of rows, so memory never holds all of them. labels and weights are [T]. In MEGA_TRAIN the forward
- * pass also computes the gradients. */
+ * pass also computes the gradients:
+ *
+ *       x [T, C]              logits [R, V / tp]
+ *     | rows of chunk 0 |  -> | one chunk at a time |  -> its losses, then its gradients: of its rows of x, and
+ *     | rows of chunk 1 |       in the same memory        added to that of the table
+ *     | ...             | */
 mega_head_result mega_vocab_loss(const mega_builder *b, const char *name, mega_tensor x, mega_tensor labels,
                                  mega_tensor weights, const mega_vocab_loss_options *options);
 /* Returns the logits of all rows on every rank, [tp * T, V / tp] acc: all T rows of the first rank's columns, then

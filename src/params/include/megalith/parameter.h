@@ -1,7 +1,21 @@
 /* Parameters: logical (whole-model) tensors, this rank's slices of them, and the flat buffers that hold them.
  *
  * ONE record (mega_param) describes how a parameter is distributed over ranks. Initialization, gradient reduction,
- * norms, ZeRO and checkpoints depend on it alone. */
+ * norms, ZeRO and checkpoints depend on it alone.
+ *
+ * Parameters lie in buckets, the last declared first, so that a backward completes one bucket after the other. A bucket
+ * is cut into dp equal slices, whatever parameters are in them (mega_params_shard); here with four ranks:
+ *
+ *     bucket 0                                    bucket 1
+ *     | weight D     | gap | bias C | weight C |  | weight B               | bias A | gap |
+ *     |---------|---------|---------|----------|  |---------|---------|---------|---------|
+ *      rank 0    rank 1    rank 2    rank 3        rank 0    rank 1    rank 2    rank 3
+ *
+ *     of each bucket a rank has   masters and moments   gradients    weights
+ *     ZeRO 0                      all                   all          all
+ *     ZeRO 1                      its slice             all          all
+ *     ZeRO 2                      its slice             its slice    all
+ *     ZeRO 3                      its slice             its slice    its slice, and all while they are read */
 #ifndef MEGALITH_PARAMETER_H
 #define MEGALITH_PARAMETER_H
 
