@@ -31,14 +31,14 @@ mega_status engine_build_chunks(mega_engine *e);
 /* Builds the training program of a chunk for the samples of `parts`, which may be shorter. */
 mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out);
 /* Gives a training program its memory, and writes where each slot writes its losses to *out_io. */
-mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *keep,
-                                  mega_region *work, mega_region turn, program_io **out_io);
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *resident,
+                                  mega_region *workspace, mega_region shared, program_io **out_io);
 mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts); /* of a sample (engine.c) */
 void engine_find_overwritten(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
-void engine_chunks_region(const mega_engine *e, size_t *stays, size_t *shared);
-mega_status engine_allocate_chunks(mega_engine *e, mega_region *keep, const mega_region *work);
+void engine_chunks_region(const mega_engine *e, size_t *resident, size_t *workspace);
+mega_status engine_allocate_chunks(mega_engine *e, mega_region *resident, const mega_region *workspace);
 /* run.c. Prepares the programs that mega_engine_run runs, once the programs are allocated. */
 mega_status engine_open_runs(mega_engine *e);
 void engine_close_runs(mega_engine *e);
