@@ -56,22 +56,68 @@ static mega_status is_vocabulary_of_folder(const mega_loaded *l, const mega_text
     return st;
 }
 
-/* How the named files are read: without --tokenizer-type as the folder's are, whose copies they should be. */
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* How the named files are read: without --tokenizer-type as the folder's are, whose copies they should be. Where the
+ * folder's tokenizer has no such file, they are read as what their name says, and are then refused as another's. */
 static mega_tokenizer_options read_as(const mega_loaded *l, const mega_command_options *cfg)
 {
     const mega_options *given = cfg->train.engine.options;
     mega_tokenizer_options o = mega_text_tokenizer(&cfg->train.text);
     if (l->tokenizer == NULL || mega_options_was_set(given, "tokenizer_type")) return o;
     const char *type = mega_tokenizer_type(l->tokenizer);
-    const size_t length = o.vocab_file != NULL ? strlen(o.vocab_file) : 0;
-    const bool is_list = length > 4 && strcmp(o.vocab_file + length - 4, ".txt") == 0;
-    if (mega_tokenizer_needs_model(type) == (o.model != NULL)) o.type = type;
-    else if (is_list)
-        o.type = "BertWordPieceLowerCase"; /* no vocab.txt of the folder, so that it is refused as another's */
+    const bool has_model = mega_tokenizer_needs_model(type);
+    if (o.model != NULL) o.type = has_model ? type : "HuggingFaceTokenizer";
+    else if (!has_model && mega_tokenizer_needs_file(type))
+        o.type = type;
+    else if (ends_with(o.vocab_file, ".txt"))
+        o.type = "BertWordPieceLowerCase";
     const bool is_made = strncmp(type, "BertWordPiece", 13) == 0 || strcmp(type, "SentencePieceTokenizer") == 0;
     if (is_made && !mega_options_is_given(given, "vocab_extra_ids"))
         o.extra_ids = mega_tokenizer_extra_ids(l->tokenizer);
     return o;
+}
+
+/* Refuses options about the tokenizer of the folder that it does not obey, where no files of another are named. */
+static void check_own_tokenizer(const mega_loaded *l, const mega_command_options *cfg, mega_buffer *wrong)
+{
+    mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
+    mega_train_compare_tokenizer(&cfg->train, l->tokenizer, wrong);
+}
+
+/* Refuses files of another tokenizer than the folder's. */
+static mega_status check_named_files(const mega_loaded *l, const mega_command_options *cfg, mega_buffer *wrong)
+{
+    mega_tokenizer *given = NULL;
+    const mega_tokenizer_options o = read_as(l, cfg);
+    mega_options *all = cfg->train.engine.options;
+    const char *file = mega_options_origin(all, o.vocab_file != NULL ? "vocab_file" : "tokenizer_model");
+    if (o.type != NULL && !mega_tokenizer_needs_file(o.type)) {
+        mega_buffer_printf(wrong, "\n  %s: a %s is read from no file; leave the option out", file, o.type);
+        return MEGA_OK;
+    }
+    MEGA_TRY(mega_tokenizer_create(&o, &given));
+    if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
+        mega_buffer_printf(wrong, "\n  %s: another tokenizer than the one in the folder; leave its files out", file);
+    mega_tokenizer_destroy(given);
+    return MEGA_OK;
+}
+
+/* The tokenizer that options name, for a folder that has none. */
+static mega_status open_named(mega_loaded *l, const mega_command_options *cfg, mega_buffer *wrong)
+{
+    const mega_tokenizer_options o = mega_text_tokenizer(&cfg->train.text);
+    MEGA_TRY(mega_tokenizer_create(&o, &l->tokenizer));
+    l->owns_tokenizer = true;
+    if (mega_tokenizer_size(l->tokenizer) > l->model.shape.vocab)
+        mega_buffer_printf(wrong,
+                           "\n  tokenizer: %lld tokens, the model has %lld; give the tokenizer it was trained with",
+                           (long long)mega_tokenizer_size(l->tokenizer), (long long)l->model.shape.vocab);
+    return MEGA_OK;
 }
 
 static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, mega_buffer *wrong)
@@ -79,42 +125,11 @@ static mega_status open_tokenizer(mega_loaded *l, mega_command_options *cfg, meg
     bool is_own;
     MEGA_TRY(is_vocabulary_of_folder(l, &cfg->train.text, &is_own));
     const bool names_files = mega_text_names_files(&cfg->train.text) && !is_own;
+    const bool names_type = mega_options_was_set(cfg->train.engine.options, "tokenizer_type");
     l->tokenizer = l->model.tokenizer;
-    if (l->tokenizer != NULL && !mega_tokenizer_needs_model(cfg->train.text.tokenizer_type) &&
-        mega_options_was_set(cfg->train.engine.options, "tokenizer_type") &&
-        strcmp(cfg->train.text.tokenizer_type, mega_tokenizer_type(l->tokenizer)) != 0) {
-        mega_buffer_printf(wrong, "\n  %s: the model's is a %s; leave the option out",
-                           mega_options_origin(cfg->train.engine.options, "tokenizer_type"),
-                           mega_tokenizer_type(l->tokenizer));
-        return MEGA_OK;
-    }
-    if (l->tokenizer != NULL && !names_files) mega_tokenizer_check_vocab_size(l->tokenizer, cfg->train.text.vocab_size);
-    if (l->tokenizer != NULL && !names_files && mega_options_is_given(cfg->train.engine.options, "vocab_extra_ids") &&
-        mega_tokenizer_extra_ids(l->tokenizer) != cfg->train.text.vocab_extra_ids)
-        mega_buffer_printf(wrong, "\n  %s: the model's tokenizer has %lld; leave the option out",
-                           mega_options_origin(cfg->train.engine.options, "vocab_extra_ids"),
-                           (long long)mega_tokenizer_extra_ids(l->tokenizer));
-    if (!names_files && (l->tokenizer != NULL || cfg->train.text.tokenizer_type == NULL)) return MEGA_OK;
-    if (l->tokenizer == NULL && !names_files && !mega_options_was_set(cfg->train.engine.options, "tokenizer_type"))
-        return MEGA_OK;
-    mega_tokenizer *given = NULL;
-    const mega_tokenizer_options o = read_as(l, cfg);
-    MEGA_TRY(mega_tokenizer_create(&o, &given));
-    if (l->tokenizer == NULL) {
-        l->tokenizer = given;
-        l->owns_tokenizer = true;
-        if (mega_tokenizer_size(given) > l->model.shape.vocab)
-            mega_buffer_printf(wrong,
-                               "\n  tokenizer: %lld tokens, the model has %lld; give the tokenizer it was trained with",
-                               (long long)mega_tokenizer_size(given), (long long)l->model.shape.vocab);
-        return MEGA_OK;
-    }
-    if (mega_tokenizer_fingerprint(given) != mega_tokenizer_fingerprint(l->tokenizer))
-        mega_buffer_printf(wrong, "\n  %s: another tokenizer than the one in the folder; leave its files out",
-                           mega_options_origin(cfg->train.engine.options,
-                                               cfg->train.text.vocab_file != NULL ? "vocab_file" : "tokenizer_model"));
-    mega_tokenizer_destroy(given);
-    return MEGA_OK;
+    if (l->tokenizer == NULL) return names_files || names_type ? open_named(l, cfg, wrong) : MEGA_OK;
+    if (!names_files) check_own_tokenizer(l, cfg, wrong);
+    return names_files ? check_named_files(l, cfg, wrong) : MEGA_OK;
 }
 
 mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg)

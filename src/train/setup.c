@@ -131,17 +131,16 @@ static mega_status keep_generation_config(trainer *t)
     return mega_checkpoint_generation_config(t->checkpoint, &t->generation_config);
 }
 
-/* The option gives ids to a tokenizer that is made; a folder's has its own, and the model a row for each. */
-static mega_status check_extra_ids(const trainer *t)
+/* Refuses options that the tokenizer in the folder of --load does not obey. */
+static mega_status check_said(const trainer *t)
 {
-    mega_options *o = t->cfg->engine.options;
-    const int64_t found = mega_tokenizer_extra_ids(t->tokenizer);
-    if (!mega_options_is_given(o, "vocab_extra_ids") || found == t->cfg->text.vocab_extra_ids) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "%s: the tokenizer in the folder of --load (%s) has %lld tokens <extra_id_0>, <extra_id_1>, …; leave "
-        "the option out, or give the tokenizer's files for a new model without --load",
-        mega_options_origin(o, "vocab_extra_ids"), mega_tokenizer_type(t->tokenizer), (long long)found);
+    mega_buffer wrong = {0};
+    mega_train_compare_tokenizer(t->cfg, t->tokenizer, &wrong);
+    mega_status st = mega_buffer_check(&wrong, "options against a tokenizer");
+    if (st == MEGA_OK && wrong.size > 0)
+        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the tokenizer in the folder of --load:%s", wrong.data);
+    mega_buffer_fini(&wrong);
+    return st;
 }
 
 static void pad_vocabulary(trainer *t)
@@ -169,7 +168,7 @@ mega_status train_open_tokenizer(trainer *t)
     } else if (is_of_checkpoint) {
         MEGA_TRY(mega_tokenizer_load(folder, &t->tokenizer));
         mega_tokenizer_check_vocab_size(t->tokenizer, cfg->text.vocab_size);
-        MEGA_TRY(check_extra_ids(t));
+        MEGA_TRY(check_said(t));
         MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
                                   MEGA_SET_BY_CHECKPOINT));
     } else {

@@ -50,6 +50,36 @@ grep -q '"length":14,"finished":false' ended.json || fail "--stop_token beside o
 refuses "options against the folder" '--layernorm-epsilon 0.5 (argument|the model has 1e-05; leave the option out|--tokenizer-type CharTokenizer (argument|is a ByteTokenizer' \
     generate_samples_gpt --load model --prompt a --out-seq-length 2 --layernorm-epsilon 0.5 --tokenizer-type CharTokenizer
 generate --prompt ab --layernorm-epsilon 1e-5 --tokenizer-type ByteTokenizer >out || fail "options that agree with the folder: $(cat err)"
+# Files of another tokenizer, and options that belong to such files, are refused by each command that loads a folder.
+"$MEGALITH" train_tokenizer --input text.txt --vocab-size 280 --output bpe >log 2>&1 || fail "$(tail -3 log)"
+files="--vocab-file bpe/vocab.json --merge-file bpe/merges.txt"
+for command in "generate_samples_gpt --prompt a --out-seq-length 2" "run_text_generation_server --port 0 --dry-run" \
+    "tasks --task LM_LOSS --valid-data text.txt --seq-length 8 --micro-batch-size 1" "merge_mp_partitions --model-type GPT --save merged"; do
+    # shellcheck disable=SC2086
+    refuses "other files, ${command%% *}" '--vocab-file bpe/vocab.json (argument|another tokenizer than the one in the folder' \
+        $command --load model $files
+    # shellcheck disable=SC2086
+    refuses "merges alone, ${command%% *}" '--merge-file bpe/merges.txt (argument|it belongs to --vocab-file' \
+        $command --load model --merge-file bpe/merges.txt
+done
+again=(pretrain_gpt --load model --finetune --use-checkpoint-args --seq-length 32 --micro-batch-size 2 --lr 1e-3 --train-iters 1
+    --data-path text_text_document --split 100,0,0 --eval-iters 0 --dry-run)
+for option in "--merge-file bpe/merges.txt" "--tiktoken-pattern v1" "--tiktoken-num-special-tokens 21"; do
+    # shellcheck disable=SC2086
+    refuses "$option, generation" "$option (argument|the tokenizer is the model's (ByteTokenizer)" \
+        generate_samples_gpt --load model --prompt a --out-seq-length 2 $option
+    # shellcheck disable=SC2086
+    refuses "$option, training" "$option (argument|the tokenizer is the model's (ByteTokenizer)" "${again[@]}" $option
+done
+for type in GPT2BPETokenizer Llama2Tokenizer; do
+    refuses "$type, generation" "--tokenizer-type $type (argument|is a ByteTokenizer; leave the option out" \
+        generate_samples_gpt --load model --prompt a --out-seq-length 2 --tokenizer-type $type
+    refuses "$type, training" "--tokenizer-type $type (argument|is a ByteTokenizer; leave the option out" \
+        "${again[@]}" --tokenizer-type $type
+done
+# shellcheck disable=SC2086
+refuses "files of a type that has none" "--vocab-file bpe/vocab.json (argument|a ByteTokenizer is read from no file" \
+    generate_samples_gpt --load model --prompt a --out-seq-length 2 --tokenizer-type ByteTokenizer $files
 # Using one file as input and output, or as two outputs, is refused before it is changed, also if the names differ.
 ln -s prompts.txt link.txt && ln prompts.txt hard.txt && cp prompts.txt kept.txt
 for same in "--sample-output-file prompts.txt" "--sample-output-file ./link.txt" "--genfile prompts.txt" "--genfile hard.txt"; do

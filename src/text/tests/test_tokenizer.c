@@ -238,6 +238,8 @@ static void kinds_that_need_a_model(void **state)
     (void)state;
     assert_true(mega_tokenizer_needs_model("HFTokenizer") && mega_tokenizer_needs_model("TikTokenizer"));
     assert_true(mega_tokenizer_needs_model("Llama2Tokenizer") && !mega_tokenizer_needs_model("BertWordPieceCase"));
+    assert_true(mega_tokenizer_needs_file("HFTokenizer") && mega_tokenizer_needs_file("CharTokenizer"));
+    assert_true(!mega_tokenizer_needs_file("ByteTokenizer") && !mega_tokenizer_needs_file("NullTokenizer"));
     assert_true(!mega_tokenizer_needs_model("NullTokenizer") && !mega_tokenizer_needs_model("nothing"));
 }
 

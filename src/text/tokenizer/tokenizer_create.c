@@ -159,6 +159,12 @@ bool mega_tokenizer_needs_model(const char *type)
     return find_kind(type, &kind) && mega_tokenizer_kind_needs_model(kind);
 }
 
+bool mega_tokenizer_needs_file(const char *type)
+{
+    mega_tokenizer_kind kind;
+    return find_kind(type, &kind) && kind != MEGA_KIND_BYTE && kind != MEGA_KIND_NULL;
+}
+
 static mega_status check_extra_ids(const char *what, int64_t count)
 {
     if (count >= 0 && count <= MEGA_TOKENIZER_EXTRA_IDS) return MEGA_OK;

@@ -49,6 +49,8 @@ mega_status mega_tokenizer_load(const char *path, mega_tokenizer **out);
 bool mega_tokenizer_is_in(const char *folder);
 /* Whether a type of the command line is read from --tokenizer-model. */
 bool mega_tokenizer_needs_model(const char *type);
+/* Whether it is read from a file at all: a ByteTokenizer and a NullTokenizer are not. */
+bool mega_tokenizer_needs_file(const char *type);
 void mega_tokenizer_destroy(mega_tokenizer *t);
 /* Warns if --vocab-size was given (not 0) and differs from the number of ids of the tokenizer, which its files
  * determine. mega_tokenizer_create calls it; call it for tokenizers loaded from a folder. */

@@ -209,6 +209,10 @@ void mega_train_rule_classify_files(mega_train_options *cfg);
 void mega_train_rule_clm_files(mega_train_options *cfg);
 void mega_train_rule_clm_writes(mega_train_options *cfg);
 
+/* Adds one line for each option of the user that the tokenizer in the folder of --load contradicts, where no files of
+ * another tokenizer are named. */
+void mega_train_compare_tokenizer(const mega_train_options *cfg, const mega_tokenizer *found, mega_buffer *wrong);
+
 /* For rules of commands about their own files. is_hidden: see rules_files.c. check_file: a file that is read; `what`
  * names it in messages. check_output: a file that is written. check_in_folder: a file that is written to a folder that
  * must exist. check_pair: the files PREFIX END .bin and PREFIX END .idx. Does nothing if the path is NULL. */
