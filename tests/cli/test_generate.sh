@@ -200,8 +200,8 @@ sed -n 's/.*avg loss: \([^ ]*\) .*bits per byte: \([^ ]*\) .*/\1 \2/p' out |
 
 # A command that would not fit into the limit is refused before it allocates; one that fits runs.
 refuses "a model in 1 MB" 'reading the model needs|weights|may use 1.0 MB (--memory-limit)|more ranks' generate_samples_gpt --load model --prompt ab --memory-limit 1M
-refuses "texts in 10 MB" 'generation needs|programs|may use 10.5 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 10M
-refuses "windows in 10 MB" 'the evaluation needs|may use 10.5 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 10M
+refuses "texts in 12 MB" 'generation needs|programs|may use 12.6 MB (--memory-limit)|--batch' generate_samples_gpt --load model --prompt ab --batch 256 --memory-limit 12M
+refuses "windows in 12 MB" 'the evaluation needs|may use 12.6 MB (--memory-limit)|--micro-batch-size' tasks --task LM_LOSS --load model --valid-data one.txt --micro-batch-size 256 --memory-limit 12M
 refuses "LAMBADA in 8 MB" 'needs|may use 8.4 MB (--memory-limit)' tasks --task LAMBADA --load model --valid-data two.jsonl --memory-limit 8M
 generate --prompt ab --greedy --memory-limit 32M >a || fail "32 MB: $(cat err)"
 tokens --task LM_LOSS --valid-data one.txt --memory-limit 32M >b || fail "32 MB: $(cat err)"
