@@ -111,7 +111,7 @@ def main():
     characters = agreed_characters()
     words = ["".join(rng.choice("abcdefgh") for _ in range(rng.randint(1, 6))) for _ in range(300)]
     corpus = "".join(rng.choice(words) + rng.choice([" ", " ", " ", "\n", ", ", "'s ", ". ", "  "]) for _ in range(30000))
-    corpus += random_text(rng, characters, 3000)
+    corpus += random_text(rng, characters, 3000).replace("\0", "")  # train_tokenizer refuses zero bytes
     open("corpus.txt", "w", encoding="utf-8", newline="").write(corpus)
 
     megalith("train_tokenizer", "--input", "corpus.txt", "--vocab-size", "900", "--output", "bpe")
