@@ -65,10 +65,10 @@ static mega_status step(mega_engine *e, int64_t seq, int64_t vocab, first_op *ou
     return MEGA_OK;
 }
 
-/* The programs of further lengths under a curriculum, as a training builds them between two steps: the time from the call of
- * a step with a new length until its first op, the embedding, has run. It is not a difference of two steps, whose times
- * other work on the machine changes by more than the building takes. GPT-2 of 124M parameters, samples of 16, 32, … of 1024
- * positions: the building takes as long for any length, and the steps are short. */
+/* The programs of further lengths under a curriculum, as a training builds them between two steps: the time from the
+ * call of a step with a new length until its first op, the embedding, has run. It is not a difference of two steps,
+ * whose times other work on the machine changes by more than the building takes. GPT-2 of 124M parameters, samples of
+ * 16, 32, … of 1024 positions: the building takes as long for any length, and the steps are short. */
 static int measure_further(int repeats)
 {
     enum { SEQ = 1024, VOCAB = 50257, MOST = 16 };

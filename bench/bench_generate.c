@@ -1,7 +1,7 @@
-/* Measures greedy decoding of one sequence in bf16 (random weights) relative to memory speed, for models of the shapes of
- * GPT-2 124M and of a Llama of 160M: the bytes of weights and of cache that a token reads, per second, divided by the
- * best of several loops in which the same team reads the weights. Each loop runs once after every token, so that both
- * sides see the same machine. An argument names one of
+/* Measures greedy decoding of one sequence in bf16 (random weights) relative to memory speed, for models of the shapes
+ * of GPT-2 124M and of a Llama of 160M: the bytes of weights and of cache that a token reads, per second, divided by
+ * the best of several loops in which the same team reads the weights. Each loop runs once after every token, so that
+ * both sides see the same machine. An argument names one of
  * the shapes: 124m (`make bench only=generate`) or llama (`make bench only=llama_decode`). */
 #include "../tests/kit/gpt_describe.h"
 #include "bench_kit.h"
@@ -128,8 +128,8 @@ static mega_status begin(bench *b)
     MEGA_TRY(mega_engine_initialize(b->engine, 1234));
     const mega_params *params = mega_engine_params(b->engine);
     b->weights = mega_params_flat_weight(params);
-    /* All parameters but the table of which a token reads only one row: that of positions, or that of tokens if the head
-     * has another. */
+    /* All parameters but the table of which a token reads only one row: that of positions, or that of tokens if the
+     * head has another. */
     const int64_t table = b->gpt.net.untied ? b->gpt.padded_vocab : b->gpt.positions;
     b->bytes = 2 * (mega_params_local_count(params) - table * b->gpt.hidden);
     return mega_generator_create(b->engine, &b->language, &(mega_generator_options){.no_cache = false}, &b->generator);

@@ -1,9 +1,11 @@
 /* Measures updates of the parameters of GPT-2 124M by several optimizers, in fp32 on one rank, without forward and
  * backward. Run by `make bench only=optimizer`, which also measures whole steps with Muon (bench_step … muon).
  *
- *   update_NAME_124m_of_copy     bytes that the update reads and writes (the update program's own count) per second, over
+ *   update_NAME_124m_of_copy     bytes that the update reads and writes (the update program's own count) per second,
+ * over
  *                                those of a memory copy of as many bytes
- *   muon_products_of_best_gemm   FLOP/s of orthogonalizing the 48 matrices, all of it counted as the time of the products,
+ *   muon_products_of_best_gemm   FLOP/s of orthogonalizing the 48 matrices, all of it counted as the time of the
+ * products,
  *                                over the fastest product of the step's shapes, which runs for some seconds before and
  *                                after: on a machine that is not quiet, the best of a few short runs is not what a
  *                                longer one reaches

@@ -1,8 +1,9 @@
 /* Measures tokenizing on one thread, in MB of text per second of its CPU time. The texts are whole documents, one after
  * another. Each repeat uses a new encoder with an empty cache; the time to create it is not counted. Run by `make bench
  * only=tokenizer`. With MEGA_TOKENIZERS=FOLDER it measures the tokenizers in the folders of FOLDER, which
- * tools/make_tokenizers.py makes; bench/tokenizers.sh does that, and measures the packages beside them. The texts and GPT-2's vocabulary come from the shared data (MEGA_TEST_DATA, else ../shared/data),
- * the code from the Python standard library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
+ * tools/make_tokenizers.py makes; bench/tokenizers.sh does that, and measures the packages beside them. The texts and
+ * GPT-2's vocabulary come from the shared data (MEGA_TEST_DATA, else ../shared/data), the code from the Python standard
+ * library (MEGA_PYTHON_LIB, else the newest below /usr/lib and /usr/local/lib). */
 #include "bench_kit.h"
 #include "megalith/documents.h"
 #include "megalith/file.h"

@@ -2,9 +2,12 @@
 """What became worse from one result of `make bench` to another, beyond the noise of both.
 
 usage: bench/compare.py BEFORE.json AFTER.json      exit status 1: something became worse, 2: no comparison
-A figure differs when the two ranges of its repeats do not touch, and its medians differ by more than 2 %; a figure without repeats
-must differ by more than 5 %. One that is in percent already must differ by half a point. Less is better for what is named _s,
-_percent, _p95_of_median, _slows, _slows_of_one_rank, peak_memory_ and allocations_. Figures of the machine itself are shown and not judged.
+A figure differs when the two ranges of its repeats do not touch, and its medians differ by more than 2 %; a figure
+without repeats
+must differ by more than 5 %. One that is in percent already must differ by half a point. Less is better for what is
+named _s,
+_percent, _p95_of_median, _slows, _slows_of_one_rank, peak_memory_ and allocations_. Figures of the machine itself are
+shown and not judged.
 """
 import json
 import math

@@ -23,7 +23,8 @@ def step(bench, dtype):
         ours.ask("export " + folder)
         theirs, tried = bench.best_torch(folder, dtype, SHAPE)
         ours.run(2)  # as the peer has
-        rounds, disturbed = bench.interleave([lambda: statistics.median(ours.run(4)[0]), lambda: statistics.median(theirs.run(4)[0])],
+        rounds, disturbed = bench.interleave([lambda: statistics.median(ours.run(4)[0]),
+            lambda: statistics.median(theirs.run(4)[0])],
                                              lambda: ours.number("peak"))
         while len(ours.losses) < ITERATIONS:
             ours.run(1), theirs.run(1)
@@ -35,12 +36,14 @@ def step(bench, dtype):
         shutil.rmtree(folder)
     ratios = [r[1] / r[0] for r in rounds]
     rates = [tokens / statistics.median([r[i] for r in rounds]) for i in (0, 1)]
-    bench.record(f"llama_160m_{name}_of_torch", statistics.median(ratios), "", f"{rates[0]:.1f} tokens/s, {theirs.name} {rates[1]:.1f}; B=4, "
+    bench.record(f"llama_160m_{name}_of_torch", statistics.median(ratios), "",
+        f"{rates[0]:.1f} tokens/s, {theirs.name} {rates[1]:.1f}; B=4, "
                  f"T=512, target 1.20; {memory}" + bench.disturbed_text(disturbed), ratios, torch_tried=tried)
     pairs = list(zip(ours.losses, theirs.losses))[:ITERATIONS]
     apart = max(abs(a - b) for a, b in pairs)
     target = "target 1e-4" if dtype == "f32" else "bf16 is rounded in other places there"
-    bench.record(f"llama_160m_{name}_losses_apart", apart, "", f"the largest difference of {len(pairs)} losses, {pairs[0][0]:.5f} first and "
+    bench.record(f"llama_160m_{name}_losses_apart", apart, "",
+        f"the largest difference of {len(pairs)} losses, {pairs[0][0]:.5f} first and "
                  f"{pairs[-1][0]:.5f} last; {target}")
 
 
@@ -69,7 +72,9 @@ def groups(bench):
     def both(name):
         return [f"llama_160m_{name}_of_torch", f"llama_160m_{name}_losses_apart"]
 
-    return {"llama_step": (lambda: step(bench, "f32"), both("fp32")), "llama_bf16": (lambda: step_bf16(bench), both("bf16")),
+    return {"llama_step": (lambda: step(bench, "f32"), both("fp32")),
+        "llama_bf16": (lambda: step_bf16(bench), both("bf16")),
             "generate": (lambda: decode(bench, "124m"), ["generate_124m_of_bandwidth"]),
             "llama_decode": (lambda: decode(bench, "llama"), ["generate_llama_of_bandwidth"]),
-            "server": (lambda: server(bench), ["server_answers_s", "server_latency_median_s", "server_latency_99_s", "server_wrong"])}
+            "server": (lambda: server(bench), ["server_answers_s", "server_latency_median_s", "server_latency_99_s",
+                "server_wrong"])}

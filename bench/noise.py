@@ -121,7 +121,8 @@ class Quota:
 
 # ---- one step against another ----
 
-# servers: ours and, if installed, PyTorch's; theory: how many times slower a step must be with the capacity that is left.
+# servers: ours and, if installed, PyTorch's; theory: how many times slower a step must be with the capacity that is
+# left.
 Condition = collections.namedtuple("Condition", "name around servers steps theory target words")
 
 
@@ -168,7 +169,8 @@ def record_condition(bench, tag, shape, c, quiet, loaded, why):
         return
     ratios = [now[1][0] / now[0][0] for now in loaded]
     calm = statistics.median([base[1][0] / base[0][0] for base in quiet])
-    bench.record(name + "_of_torch", statistics.median(ratios), "", f"{shape}, {c.words}; quiet {calm:.2f}; {c.steps * len(ratios)} steps", ratios)
+    bench.record(name + "_of_torch", statistics.median(ratios), "",
+        f"{shape}, {c.words}; quiet {calm:.2f}; {c.steps * len(ratios)} steps", ratios)
 
 
 def record_waits(bench, tag, shape, c, rounds):
@@ -178,7 +180,8 @@ def record_waits(bench, tag, shape, c, rounds):
         before = ours.number("waited")
         seconds = sum(ours.run(steps)[0])
         waited = ours.number("waited") - before
-    bench.record(f"noise_{c.name}_{tag}_waits", waited / seconds, "", f"{shape}, {c.words or 'quiet'}: part of {steps} steps in which the first "
+    bench.record(f"noise_{c.name}_{tag}_waits", waited / seconds, "",
+        f"{shape}, {c.words or 'quiet'}: part of {steps} steps in which the first "
                  "thread had done its part of an op and waited for the others")
 
 
@@ -197,7 +200,8 @@ def loaded_condition(stack, kind, servers, steps):
     load = Load(kind)
     stack.callback(load.close)
     half = CORES / (CORES - 0.5)
-    theory, target, words = {"core": (half, 1.45 if CORES == 2 else 1.1 * half, "a process wants the last core all the time"),
+    theory, target, words = {"core": (half, 1.45 if CORES == 2 else 1.1 * half,
+        "a process wants the last core all the time"),
                              "bursts": (half, 1.1 * half, "a process wants the last core 5 ms of every 10"),
                              "random": (1 / 0.75, None, "bursts of 1 to 50 ms on random cores, 25 % of all")}[kind]
     return Condition(kind, load, servers, steps, theory, target, words)
@@ -244,7 +248,8 @@ def threads_condition(bench, stack, servers, shape, folder):
     doubled[0].run(1)
     if len(servers) > 1:
         doubled.append(closing(stack, torch_like(bench, folder, servers[1].how, shape, OMP_NUM_THREADS=str(2 * CORES))))
-    return Condition("threads", contextlib.nullcontext(), doubled, 2, 1.0, 1.1, f"{2 * CORES} threads on {CORES} cores, quiet")
+    return Condition("threads", contextlib.nullcontext(), doubled, 2, 1.0, 1.1,
+        f"{2 * CORES} threads on {CORES} cores, quiet")
 
 
 def quota_condition(bench, stack, servers):
@@ -265,7 +270,8 @@ def t64(bench, known):
         conditions = [quiet_condition(servers, 2)]
         if CORES > 1:
             conditions += [loaded_condition(stack, "core", servers, 2), loaded_condition(stack, "bursts", servers, 2)]
-        conditions += [loaded_condition(stack, "random", servers, 4), threads_condition(bench, stack, servers, shape, folder)]
+        conditions += [loaded_condition(stack, "random", servers, 4),
+            threads_condition(bench, stack, servers, shape, folder)]
         with contextlib.ExitStack() as inner:  # ends before the servers do, which are outside the control group then
             try:
                 conditions.append(quota_condition(bench, inner, servers))
@@ -282,7 +288,8 @@ def t256(bench, known):
         raise bench.NotMeasured("one core: the load would take from the only one")
     with contextlib.ExitStack() as stack:
         servers, why, _ = servers_of(bench, stack, ["124m", "T=256"], ["T=256", *LARGE], known.get("how"))
-        measure(bench, "t256", "124M fp32, B=4, T=256", [quiet_condition(servers, 1), loaded_condition(stack, "core", servers, 1)],
+        measure(bench, "t256", "124M fp32, B=4, T=256",
+            [quiet_condition(servers, 1), loaded_condition(stack, "core", servers, 1)],
                 min(bench.REPEATS, 3), why)
 
 
@@ -290,7 +297,8 @@ def small(bench):
     """Medians over 100 steps a round, because a step of the small model is as long as one burst."""
     with contextlib.ExitStack() as stack:
         servers, why, _ = servers_of(bench, stack, ["small"], ["B=12", "T=64", "heads=4"])
-        measure(bench, "small", "small GPT fp32, B=12, T=64", [quiet_condition(servers, 100), loaded_condition(stack, "random", servers, 100)],
+        measure(bench, "small", "small GPT fp32, B=12, T=64",
+            [quiet_condition(servers, 100), loaded_condition(stack, "random", servers, 100)],
                 bench.REPEATS, why)
 
 
@@ -305,9 +313,11 @@ def server_of_ranks(bench, stack, count, words):
     pipes = []
     for rank in range(count):
         os.mkfifo(f"{prefix}.{rank}")
-        pipes.append(open(f"{prefix}.{rank}", "r+b", buffering=0))  # for both ends, so that neither side waits for the other
+        # for both ends, so that neither side waits for the other
+        pipes.append(open(f"{prefix}.{rank}", "r+b", buffering=0))
         stack.callback(pipes[-1].close)
-    command = ranks.Launcher(bench).command(count, os.path.join(bench.PROGRAMS, "bench_step"), "serve", f"lines={prefix}", *words)
+    command = ranks.Launcher(bench).command(count, os.path.join(bench.PROGRAMS, "bench_step"), "serve",
+        f"lines={prefix}", *words)
 
     class Ranks(bench.Server):
         def ask(self, line):
@@ -338,7 +348,8 @@ def layout_against_one(bench, name, one, loads):
     for c in conditions[1:]:
         two, single = ([now[i][0] / base[i][0] for now, base in zip(found[c.name], found["quiet"])] for i in (0, 1))
         ratios = [a / b for a, b in zip(two, single)]
-        bench.record(f"noise_{c.name}_{name}_slows_of_one_rank", statistics.median(ratios), "", f"124M bf16, T=64, {c.words}: two ranks "
+        bench.record(f"noise_{c.name}_{name}_slows_of_one_rank", statistics.median(ratios), "",
+            f"124M bf16, T=64, {c.words}: two ranks "
                      f"({' '.join(LAYOUTS[name])}) slow {statistics.median(two):.2f} times, one {statistics.median(single):.2f}", ratios)
 
 
@@ -350,13 +361,15 @@ def of_ranks(bench):
         one.run(1)
         loads = [loaded_condition(stack, kind, [], 3) for kind in ("core", "random")]
         for name in LAYOUTS:
-            bench.attempt([f"noise_{c.name}_{name}_slows_of_one_rank" for c in loads], lambda n=name: layout_against_one(bench, n, one, loads))
+            bench.attempt([f"noise_{c.name}_{name}_slows_of_one_rank" for c in loads],
+                lambda n=name: layout_against_one(bench, n, one, loads))
 
 
 # ---- a build before ----
 
 # Words of each shape, and steps at a visit. 124M at T=1024 takes 4 x 6 s a step on two cores: one sequence.
-SHAPES = {"small_t64": (["small"], 40), "small_t1024": (["small", "T=1024", "B=2"], 5), "124m_t64": (["124m", "T=64", "B=4"], 2),
+SHAPES = {"small_t64": (["small"], 40), "small_t1024": (["small", "T=1024", "B=2"], 5),
+    "124m_t64": (["124m", "T=64", "B=4"], 2),
           "124m_t1024": (["124m", "T=1024", "B=1"], 1)}
 TYPES = {"fp32": "f32", "bf16": "bf16"}
 NO_BEFORE = "no build before: MEGA_BENCH_BEFORE names no other build's bench_step"
@@ -390,7 +403,8 @@ def quiet_against_before(bench, name, dtype):
     bits = f"losses and weights of {len(losses[now])} steps are " + ("the same bits" if same else "NOT THE SAME BITS")
     least = min(r[1] for r in rounds) / min(r[0] for r in rounds)
     ratios = [r[1] / r[0] for r in rounds]
-    bench.record(f"noise_{name}_{dtype}_of_before", statistics.median(ratios), "", f"quiet; of the least times {least:.3f}; target 0.99; {bits}" +
+    bench.record(f"noise_{name}_{dtype}_of_before", statistics.median(ratios), "",
+        f"quiet; of the least times {least:.3f}; target 0.99; {bits}" +
                  bench.disturbed_text(disturbed), ratios)
 
 
@@ -408,7 +422,8 @@ def decoding_against_before(bench):
         raise bench.NotMeasured(f"no {programs[1]}")
     rounds = [[run(p) for p in programs] for _ in range(min(bench.REPEATS, 3))]
     ratios = [r[0] / r[1] for r in rounds]
-    bench.record("noise_decoding_of_before", statistics.median(ratios), "", "batch 1, bf16, tokens/s beside the memory bandwidth; target 0.99",
+    bench.record("noise_decoding_of_before", statistics.median(ratios), "",
+        "batch 1, bf16, tokens/s beside the memory bandwidth; target 0.99",
                  ratios)
 
 
@@ -430,7 +445,8 @@ def tokenizer_against_before(bench):
 
 
 def before_rows(bench):
-    rows = {f"noise_{name}_{dtype}_of_before": (lambda n=name, d=dtype: quiet_against_before(bench, n, d)) for name in SHAPES for dtype in TYPES}
+    rows = {f"noise_{name}_{dtype}_of_before": (lambda n=name, d=dtype: quiet_against_before(bench, n, d))
+        for name in SHAPES for dtype in TYPES}
     return {**rows, "noise_decoding_of_before": lambda: decoding_against_before(bench),
             "noise_tokenizer_of_before": lambda: tokenizer_against_before(bench)}
 
@@ -450,7 +466,8 @@ def groups(bench):
     return {"noise_t64": (lambda: t64(bench, known), both),
             "noise_t256": (lambda: t256(bench, known), ["noise_core_t256_slows", "noise_core_t256_of_torch"]),
             "noise_small": (lambda: small(bench), ["noise_random_small_slows", "noise_random_small_of_torch"]),
-            "noise_ranks": (lambda: of_ranks(bench), slower), "noise_before": (lambda: of_before(bench), list(before_rows(bench)))}
+            "noise_ranks": (lambda: of_ranks(bench), slower),
+                "noise_before": (lambda: of_before(bench), list(before_rows(bench)))}
 
 
 PARTS = ["noise_t64", "noise_t256", "noise_small", "noise_ranks", "noise_before"]

@@ -40,7 +40,8 @@ class Launcher:
         if done.returncode != 0 or found is None or memory is None:
             raise self.bench.NotMeasured(f"bench_step {' '.join(words)}: {(done.stderr + done.stdout).strip()[-300:]}")
         seconds = [float(w) for w in found.group(1).split()]
-        return statistics.median(seconds[1:]), float(memory.group(1)), float(memory.group(2)), float(found.group(2).split()[0])
+        return statistics.median(seconds[1:]), float(memory.group(1)), float(memory.group(2)), float(
+            found.group(2).split()[0])
 
 
 def dtype_of(bench):
@@ -59,7 +60,8 @@ def against_one(bench, launcher, name, words, one, shape, repeats, text):
     rounds, disturbed = bench.interleave([lambda: run(1, one, 2), lambda: run(RANKS, words, 1)], repeats=repeats)
     ratios = [r[0] / r[1] for r in rounds]
     agree = "losses agree" if abs(losses[1] - losses[RANKS]) < 5e-3 * losses[1] else "LOSSES DIFFER"
-    bench.record(name, statistics.median(ratios), "", f"124M {dtype}, {text}; {losses[1]:.5f} and {losses[RANKS]:.5f} first: {agree}" +
+    bench.record(name, statistics.median(ratios), "",
+        f"124M {dtype}, {text}; {losses[1]:.5f} and {losses[RANKS]:.5f} first: {agree}" +
                  bench.disturbed_text(disturbed), ratios)
 
 
@@ -69,7 +71,8 @@ def scale_rows():
         yield name, words, ["B=1", "accumulate=8"], ["T=512"], "8 micro-batches of 512, target 0.80"
     for seq in (1024, 256):
         for name, (words, target) in SCALE.items():
-            yield name + ("" if seq == 1024 else f"_t{seq}"), words, ["B=4"], [f"T={seq}"], f"4 x {seq}, target {target}"
+            yield name + ("" if seq == 1024
+                else f"_t{seq}"), words, ["B=4"], [f"T={seq}"], f"4 x {seq}, target {target}"
 
 
 SCALES = [row[0] for row in scale_rows()]
@@ -82,9 +85,11 @@ def deepspeed_run(bench, stage, tuned):
     torchrun = os.path.join(os.path.dirname(bench.PEERS), "torchrun")
     if not os.access(torchrun, os.X_OK):
         raise bench.NotMeasured("no peers: MEGA_PEERS names no Python that has them (bench/peers/install makes one)")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **({"GLIBC_TUNABLES": bench.TUNED} if tuned else {})}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu",
+        **({"GLIBC_TUNABLES": bench.TUNED} if tuned else {})}
     try:
-        done = subprocess.run([torchrun, "--nproc_per_node", str(RANKS), script, f"stage={stage}", dtype_of(bench), *(["tuned"] if tuned else [])],
+        done = subprocess.run([torchrun, "--nproc_per_node", str(RANKS), script, f"stage={stage}", dtype_of(bench),
+            *(["tuned"] if tuned else [])],
                               capture_output=True, text=True, env=environment, timeout=900)
     except subprocess.TimeoutExpired:
         raise bench.NotMeasured(f"DeepSpeed stage {stage} took more than 15 minutes") from None
@@ -94,7 +99,8 @@ def deepspeed_run(bench, stage, tuned):
     return json.loads(lines[-1])
 
 
-DEEPSPEED = {f"zero{stage}_of_deepspeed" + ("_tuned" if tuned else ""): (stage, tuned) for tuned in (True, False) for stage in (1, 2, 3)}
+DEEPSPEED = {f"zero{stage}_of_deepspeed" + ("_tuned" if tuned else ""): (stage, tuned) for tuned in (True, False)
+    for stage in (1, 2, 3)}
 
 
 def deepspeed_stage(bench, launcher, name):
@@ -107,20 +113,23 @@ def deepspeed_stage(bench, launcher, name):
         return found["step_s"]
 
     def ours():
-        seconds, most, _, _ = launcher.once(RANKS, ["124m", dtype_of(bench), "B=2", "T=256", f"zero={stage}", "threads=1"], 5)
+        seconds, most, _, _ = launcher.once(RANKS,
+            ["124m", dtype_of(bench), "B=2", "T=256", f"zero={stage}", "threads=1"], 5)
         memory["ours"] = most
         return seconds
 
     rounds, disturbed = bench.interleave([ours, peer], repeats=min(bench.REPEATS, 3))
     ratios = [r[1] / r[0] for r in rounds]
-    bench.record(name, statistics.median(ratios), "", f"{dtype_of(bench)}, 2 ranks, B=2 T=256 a rank: {1024 / statistics.median([r[0] for r in rounds]):.0f} and "
+    bench.record(name, statistics.median(ratios), "",
+        f"{dtype_of(bench)}, 2 ranks, B=2 T=256 a rank: {1024 / statistics.median([r[0] for r in rounds]):.0f} and "
                  f"{1024 / statistics.median([r[1] for r in rounds]):.0f} tokens/s; peak of a rank {memory['ours'] / 1e9:.2f} and "
                  f"{memory['theirs'] / 1e9:.2f} GB" + bench.disturbed_text(disturbed), ratios)
 
 
 # ---- the table over layouts ----
 
-LAYOUTS = [(1, []), (4, []), (4, ["zero=1"]), (4, ["zero=2"]), (4, ["zero=3"]), (4, ["tp=2"]), (4, ["tp=2", "sp=1"]), (4, ["tp=4"]),
+LAYOUTS = [(1, []), (4, []), (4, ["zero=1"]), (4, ["zero=2"]), (4, ["zero=3"]), (4, ["tp=2"]), (4, ["tp=2", "sp=1"]),
+    (4, ["tp=4"]),
            (4, ["pp=2"]), (4, ["pp=4"]), (4, ["tp=2", "pp=2"]), (4, ["tp=2", "zero=1"])]
 OPTION = {"tp": ["--tensor-model-parallel-size"], "pp": ["--pipeline-model-parallel-size"], "zero": ["--zero-stage"]}
 LIMIT = "4G"
@@ -135,8 +144,10 @@ def plan_options(words):
 
 
 def fits(bench, ranks, words, hidden):
-    done = subprocess.run([bench.MEGALITH, "plan", "--num-layers", "12", "--hidden-size", str(hidden), "--num-attention-heads", "16",
-                           "--seq-length", "1024", "--micro-batch-size", "1", "--global-batch-size", "16", "--bf16", "--world-size", str(ranks),
+    done = subprocess.run([bench.MEGALITH, "plan", "--num-layers", "12", "--hidden-size", str(hidden),
+        "--num-attention-heads", "16",
+                           "--seq-length", "1024", "--micro-batch-size", "1", "--global-batch-size", "16", "--bf16",
+                               "--world-size", str(ranks),
                            "--memory-limit", LIMIT, *plan_options(words)], capture_output=True, text=True)
     found = re.search(r"^parameters\s+(\S+)", done.stdout, re.M)
     return done.returncode == 0, found.group(1) if found else "?"
@@ -165,13 +176,15 @@ def layouts(bench):
                 data //= int(word[3:])
         accumulate = 16 // data
         try:
-            seconds, most, mean, _ = launcher.once(ranks, ["124m", "bf16", "T=64", "B=1", f"accumulate={accumulate}", "threads=1", *words])
+            seconds, most, mean, _ = launcher.once(ranks,
+                ["124m", "bf16", "T=64", "B=1", f"accumulate={accumulate}", "threads=1", *words])
         except bench.NotMeasured as e:
             print(f"    {ranks:>5} {' '.join(words) or 'data':<22} {e}")
             continue
         print(f"    {ranks:>5} {' '.join(words) or 'data':<22} {16 / seconds:>9.2f} {most / 1e9:>16.2f} {mean / 1e9:>9.2f}   "
               f"{largest(bench, ranks, words)}", flush=True)
-        bench.record("layout_" + "_".join([str(ranks)] + [w.replace("=", "") for w in words]), 16 / seconds, "samples/s",
+        bench.record("layout_" + "_".join([str(ranks)] + [w.replace("=", "") for w in words]), 16 / seconds,
+            "samples/s",
                      f"124M bf16 T=64, 16 sequences a step; most {most / 1e9:.2f} GB a rank")
 
 
@@ -187,7 +200,8 @@ def comm(bench):
         for kind in ("all_reduce", "reduce_scatter", "all_gather"):
             for dtype in ("f32", "bf16"):
                 words = [f"{kind}:{dtype}:{size}" for size in SIZES.values()]
-                done = subprocess.run(launcher.command(ranks, os.path.join(bench.PROGRAMS, "bench_comm"), "repeats=15", *words),
+                done = subprocess.run(launcher.command(ranks, os.path.join(bench.PROGRAMS, "bench_comm"), "repeats=15",
+                    *words),
                                       capture_output=True, text=True, env={**os.environ, **MPI})
                 rows = re.findall(r"^\S+ \S+ \d+: (\S+) (\S+) us, (.*)$", done.stdout, re.M)
                 if done.returncode != 0 or len(rows) != len(SIZES):
@@ -199,7 +213,8 @@ def comm(bench):
 
 
 def groups(bench):
-    found = {name: (lambda r=(name, *row): against_one(bench, Launcher(bench), *r[:4], min(bench.REPEATS, 3), r[4]), [name])
+    found = {name: (lambda r=(name, *row): against_one(bench, Launcher(bench), *r[:4], min(bench.REPEATS, 3), r[4]),
+        [name])
              for name, *row in scale_rows()}
     peers = {name: (lambda n=name: deepspeed_stage(bench, Launcher(bench), n), [name]) for name in DEEPSPEED}
     return {**found, **peers, "comm": (lambda: comm(bench), []), "layouts": (lambda: layouts(bench), [])}

@@ -52,8 +52,10 @@ class NotMeasured(Exception):
 def record(name, value, unit, text="", samples=(), **more):
     detail = {"text": text, **more}
     if len(samples) > 0:
-        detail.update(repeats=len(samples), low=min(samples), high=max(samples), samples=[float(f"{s:.5g}") for s in samples])
-    results[name] = {"name": name, "value": None if value is None else float(f"{value:.5g}"), "unit": unit, "detail": detail}
+        detail.update(repeats=len(samples), low=min(samples), high=max(samples),
+            samples=[float(f"{s:.5g}") for s in samples])
+    results[name] = {"name": name, "value": None if value is None else float(f"{value:.5g}"), "unit": unit,
+        "detail": detail}
     shown = "not measured" if value is None else f"{value:.4g} {unit}"
     spread = f"  ({min(samples):.4g} to {max(samples):.4g}, {len(samples)} runs)" if len(samples) > 1 else ""
     print(f"{name:<40} {shown}{spread}  {text}", flush=True)
@@ -75,7 +77,8 @@ class Server:
     def __init__(self, command, **environment):
         self.name = os.path.basename(command[0]) + " " + " ".join(str(c) for c in command[1:4])
         self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self.errors,
                                         text=True, env={**os.environ, **environment})
         self.hello, self.losses = self.answer(), []
 
@@ -213,8 +216,10 @@ def disk_rates():
             start = time.perf_counter()
             subprocess.run(["dd", "if=" + target, "of=/dev/null", "bs=16M", "status=none"], check=True)
             reads.append(size / (time.perf_counter() - start) / 1e9)
-        record("machine_disk_write", statistics.median(writes), "GB/s", "dd bs=16M conv=fsync, 512 MiB, incompressible", writes)
-        record("machine_disk_read", statistics.median(reads), "GB/s", "dd bs=16M after dropping the file from the page cache", reads)
+        record("machine_disk_write", statistics.median(writes), "GB/s", "dd bs=16M conv=fsync, 512 MiB, incompressible",
+            writes)
+        record("machine_disk_read", statistics.median(reads), "GB/s",
+            "dd bs=16M after dropping the file from the page cache", reads)
     finally:
         shutil.rmtree(folder)
 
@@ -282,14 +287,17 @@ def step_shape(words, dtype, tag, shape, steps):
             peaks.append(ours.number("peak"))
             return peaks[-1]
 
-        sides = [lambda: statistics.median(ours.run(steps)[0])] + ([lambda: statistics.median(theirs.run(steps)[0])] if theirs else [])
+        sides = [lambda: statistics.median(ours.run(steps)[0])] + ([lambda: statistics.median(theirs.run(steps)[0])]
+            if theirs else [])
         rounds, disturbed = interleave(sides, peak)
         mine = [r[0] for r in rounds]
         bound = arithmetic_peak(name, max(peaks))
         rates = [flops_per_token * tokens / s for s in mine]
-        note = f"{tokens / statistics.median(mine):.1f} tokens/s, loss {first_loss:.5f} first" + disturbed_text(disturbed)
+        note = f"{tokens / statistics.median(mine):.1f} tokens/s, loss {first_loss:.5f} first" + disturbed_text(
+            disturbed)
         if tag not in ("small", "bert", "t5") and not tag.endswith("t64"):
-            text = note + (", no bf16 dot product here: fp32's peak" if name == "bf16" and not has_dot_product() else "")
+            text = note + (", no bf16 dot product here: fp32's peak" if name == "bf16" and not has_dot_product()
+                else "")
             record(f"step_{tag}_{name}_of_peak", statistics.median(rates) / bound, "", text, [r / bound for r in rates],
                    peak_gflops=round(bound / 1e9, 1))
         target = f"step_{tag}_of_torch" if tag == "small" else f"step_{tag}_{name}_of_torch"
@@ -299,7 +307,8 @@ def step_shape(words, dtype, tag, shape, steps):
             ratios = [r[1] / r[0] for r in rounds]
             apart = abs(first_loss - theirs.first_loss) / theirs.first_loss
             agree = "losses agree" if apart < (1e-4 if name == "fp32" else 5e-3) else "LOSSES DIFFER"
-            record(target, statistics.median(ratios), "", f"{note}; {theirs.name}: {tokens / statistics.median([r[1] for r in rounds]):.1f} "
+            record(target, statistics.median(ratios), "",
+                f"{note}; {theirs.name}: {tokens / statistics.median([r[1] for r in rounds]):.1f} "
                    f"tokens/s, loss {theirs.first_loss:.5f} first: {agree}", ratios, torch_tried=tried)
         if tag == "124m" and name == "bf16" and theirs:
             record("peak_memory_124m_of_torch", ours.number("memory") / theirs.number("memory"), "",
@@ -344,7 +353,8 @@ def two_of_ours(first, second, steps):
     try:
         a, b = server_of("step", *first), server_of("step", *second)
         a.run(1), b.run(1)
-        return interleave([lambda: statistics.median(a.run(steps)[0]), lambda: statistics.median(b.run(steps)[0])], lambda: a.number("peak"))
+        return interleave([lambda: statistics.median(a.run(steps)[0]), lambda: statistics.median(b.run(steps)[0])],
+            lambda: a.number("peak"))
     finally:
         for server in (a, b):
             if server:
@@ -354,7 +364,8 @@ def two_of_ours(first, second, steps):
 def accumulate():
     rounds, disturbed = two_of_ours(["124m", "T=1024", "bf16"], ["124m", "T=1024", "bf16", "accumulate=8"], 1)
     ratios = [8 * r[0] / r[1] for r in rounds]
-    record("step_124m_accumulate8_of_single", statistics.median(ratios), "", "bf16, B=4, T=1024" + disturbed_text(disturbed), ratios)
+    record("step_124m_accumulate8_of_single", statistics.median(ratios), "", "bf16, B=4, T=1024"
+        + disturbed_text(disturbed), ratios)
 
 
 def fp16():
@@ -363,14 +374,16 @@ def fp16():
         words = ["124m", f"T={positions}"]
         rounds, disturbed = two_of_ours([*words, "f16"], [*words, "f32"], 3 if positions == 64 else 1)
         ratios = [r[1] / r[0] for r in rounds]
-        record(f"step_124m_t{positions}_fp16_of_fp32", statistics.median(ratios), "", f"speed of the fp16 step, B=4, T={positions}, target 0.90" +
+        record(f"step_124m_t{positions}_fp16_of_fp32", statistics.median(ratios), "",
+            f"speed of the fp16 step, B=4, T={positions}, target 0.90" +
                disturbed_text(disturbed), ratios)
 
 
 def dropout():
     rounds, disturbed = two_of_ours(["124m", "T=1024", "bf16"], ["124m", "T=1024", "bf16", "dropout=0.1"], 1)
     costs = [100 * (r[1] / r[0] - 1) for r in rounds]
-    record("step_124m_dropout_cost_percent", statistics.median(costs), "%", "bf16, B=4, T=1024, dropout 0.1 in all places" +
+    record("step_124m_dropout_cost_percent", statistics.median(costs), "%",
+        "bf16, B=4, T=1024, dropout 0.1 in all places" +
            disturbed_text(disturbed), costs)
 
 
@@ -380,12 +393,15 @@ def optimizer():
     words = ["124m", "B=4", "T=1024", "f32"]
     rounds, disturbed = two_of_ours(words, [*words, "muon"], 1)
     ratios = [r[1] / r[0] for r in rounds]
-    record("step_124m_muon_of_adamw", statistics.median(ratios), "", "fp32, B=4, T=1024, target 1.40" + disturbed_text(disturbed), ratios)
+    record("step_124m_muon_of_adamw", statistics.median(ratios), "", "fp32, B=4, T=1024, target 1.40"
+        + disturbed_text(disturbed), ratios)
     launcher = ranks.Launcher(sys.modules["__main__"])
     shape = ["124m", "B=2", "T=1024", "f32", "threads=1"]
-    rounds, disturbed = interleave([lambda: launcher.once(2, shape)[0], lambda: launcher.once(2, [*shape, "muon"])[0]], repeats=min(REPEATS, 3))
+    rounds, disturbed = interleave([lambda: launcher.once(2, shape)[0], lambda: launcher.once(2, [*shape, "muon"])[0]],
+        repeats=min(REPEATS, 3))
     ratios = [r[1] / r[0] for r in rounds]
-    record("step_124m_muon_of_adamw_dp2", statistics.median(ratios), "", "fp32, 2 ranks of one thread, B=2 each, T=1024, target 1.25" +
+    record("step_124m_muon_of_adamw_dp2", statistics.median(ratios), "",
+        "fp32, 2 ranks of one thread, B=2 each, T=1024, target 1.25" +
            disturbed_text(disturbed), ratios)
 
 
@@ -394,7 +410,8 @@ def optimizer():
 def command_run(command, **more):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
     if done.returncode != 0:
-        raise NotMeasured(f"{' '.join(str(c) for c in command[:3])} failed: {(done.stderr + done.stdout).strip()[-300:]}")
+        raise NotMeasured(
+            f"{' '.join(str(c) for c in command[:3])} failed: {(done.stderr + done.stdout).strip()[-300:]}")
     return done.stdout
 
 
@@ -408,16 +425,19 @@ def vocabulary():
 def prepared(folder, name, words):
     """The options of a run on Shakespeare with this vocabulary; the indexed data is made here."""
     prefix = os.path.join(folder, name)
-    command_run([MEGALITH, "preprocess_data", "--input", os.path.join(DATA, "shakespeare/tinyshakespeare.txt"), "--split-on-blank-lines",
+    command_run([MEGALITH, "preprocess_data", "--input", os.path.join(DATA, "shakespeare/tinyshakespeare.txt"),
+        "--split-on-blank-lines",
                  "--output-prefix", prefix, *words])
-    return ["--data-path", prefix + "_text_document", "--split", "100,0,0", "--eval-iters", "0", "--lr", "1e-4", "--train-iters", "1",
+    return ["--data-path", prefix + "_text_document", "--split", "100,0,0", "--eval-iters", "0", "--lr", "1e-4",
+        "--train-iters", "1",
             "--log-interval", "1", *words]
 
 
 def first_iteration(options):
     """Seconds from the start of the process to its line of iteration 1."""
     begin = time.perf_counter()
-    process = subprocess.Popen([str(c) for c in [MEGALITH, "pretrain_gpt", *options]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([str(c) for c in [MEGALITH, "pretrain_gpt", *options]], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
     took = None
     for line in process.stdout:
         if line.startswith(" iteration ") and took is None:
@@ -429,19 +449,23 @@ def first_iteration(options):
 
 
 def start():
-    small = ["--num-layers", 4, "--hidden-size", 128, "--num-attention-heads", 4, "--seq-length", 64, "--max-position-embeddings", 64,
+    small = ["--num-layers", 4, "--hidden-size", 128, "--num-attention-heads", 4, "--seq-length", 64,
+        "--max-position-embeddings", 64,
              "--micro-batch-size", 12, "--global-batch-size", 12]
-    large = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 64, "--max-position-embeddings", 1024,
+    large = ["--num-layers", 12, "--hidden-size", 768, "--num-attention-heads", 12, "--seq-length", 64,
+        "--max-position-embeddings", 1024,
              "--micro-batch-size", 4, "--global-batch-size", 4]
     with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "build")) as folder:
-        characters = prepared(folder, "characters", ["--tokenizer-type", "CharTokenizer", "--vocab-file", os.path.join(folder, "chars.json")])
+        characters = prepared(folder, "characters",
+            ["--tokenizer-type", "CharTokenizer", "--vocab-file", os.path.join(folder, "chars.json")])
         words = prepared(folder, "words", vocabulary())
         for name, shape, data in (("cold_start_s", [*small, *characters], "its 65 characters"),
                                   ("cold_start_gpt2_vocabulary_s", [*small, *words], "50,304 words"),
                                   ("cold_start_124m_s", [*large, *words], "50,304 words")):
             first_iteration(shape)  # the data's index arrays are cached by it
             seconds = [r[0] for r in interleave([lambda s=shape: first_iteration(s)])[0]]
-            record(name, statistics.median(seconds), "s", f"process start to the line of iteration 1, {data}, data cached", seconds)
+            record(name, statistics.median(seconds), "s",
+                f"process start to the line of iteration 1, {data}, data cached", seconds)
 
 
 # ---- llm.c ----
@@ -455,13 +479,15 @@ def llmc():
         theirs = peer("llmc_step.py", checkout)
         ours = server_of("step", "124m", "T=64", "f32")
         ours.run(2)
-        rounds, disturbed = interleave([lambda: statistics.median(ours.run(3)[0]), lambda: theirs.number("run")], lambda: ours.number("peak"))
+        rounds, disturbed = interleave([lambda: statistics.median(ours.run(3)[0]), lambda: theirs.number("run")],
+            lambda: ours.number("peak"))
     finally:
         for s in (ours, theirs):
             if s:
                 s.close()
     ratios = [r[1] / r[0] for r in rounds]
-    record("step_124m_t64_fp32_of_llmc", statistics.median(ratios), "", f"llm.c {256 / statistics.median([r[1] for r in rounds]):.1f} tokens/s" +
+    record("step_124m_t64_fp32_of_llmc", statistics.median(ratios), "",
+        f"llm.c {256 / statistics.median([r[1] for r in rounds]):.1f} tokens/s" +
            disturbed_text(disturbed), ratios)
 
 
@@ -471,11 +497,13 @@ STEPS = {"step_small": (step_small, ["step_small_of_torch"]),
          "step_bert": (step_bert, ["step_bert_fp32_of_torch"]),
          "step_t5": (step_t5, ["step_t5_fp32_of_torch"]),
          "step_fp32": (lambda: step_t1024("f32"), ["step_124m_fp32_of_peak", "step_124m_fp32_of_torch"]),
-         "step_bf16": (lambda: step_t1024("bf16"), ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
+         "step_bf16": (lambda: step_t1024("bf16"),
+             ["step_124m_bf16_of_peak", "step_124m_bf16_of_torch", "peak_memory_124m_of_torch"])}
 GROUPS = {"machine": (machine, []), **STEPS, "accumulate": (accumulate, ["step_124m_accumulate8_of_single"]),
           "dropout": (dropout, ["step_124m_dropout_cost_percent"]),
           "fp16": (fp16, ["step_124m_t64_fp16_of_fp32", "step_124m_t1024_fp16_of_fp32"]),
-          "optimizer": (optimizer, ["step_124m_muon_of_adamw", "step_124m_muon_of_adamw_dp2"]), "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
+          "optimizer": (optimizer, ["step_124m_muon_of_adamw", "step_124m_muon_of_adamw_dp2"]),
+              "start": (start, ["cold_start_s", "cold_start_gpt2_vocabulary_s", "cold_start_124m_s"]),
           "llmc": (llmc, ["step_124m_t64_fp32_of_llmc"])}
 OF_OTHERS = {"machine", "kernels", "base", "step", "documents", "tokenizer"}  # used above, or for a person to read
 
@@ -495,14 +523,16 @@ def save():
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench/run.py: stopped"))  # so that loads, servers and folders are removed
+    # so that loads, servers and folders are removed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench/run.py: stopped"))
     for part in (llama, texts, ranks, noise):
         GROUPS.update(part.groups(sys.modules["__main__"]))
     for path in sorted(glob.glob(os.path.join(PROGRAMS, "bench_*"))):
         name = os.path.basename(path)[6:]
         if name not in OF_OTHERS and os.access(path, os.X_OK):
             GROUPS.setdefault(name, (lambda n=name: of_program(n), []))
-    several = {"step": STEPS, "llama": llama.PARTS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED), "noise": noise.PARTS}
+    several = {"step": STEPS, "llama": llama.PARTS, "scale": ranks.SCALES, "deepspeed": list(ranks.DEEPSPEED),
+        "noise": noise.PARTS}
     wanted = [part for name in sys.argv[1:] or GROUPS for part in several.get(name, [name])]
     for name in wanted:
         if name not in GROUPS:

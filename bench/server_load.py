@@ -32,7 +32,8 @@ def train(megalith, folder):
         f.write("".join("line %d: of a text\n\n" % i for i in range(200)))
     quiet = {"stdout": subprocess.DEVNULL, "check": True, "cwd": folder}
     tokens = ["--tokenizer-type", "ByteTokenizer"]
-    subprocess.run([megalith, "preprocess_data", "--input", text, *tokens, "--append-eod", "--output-prefix", "text"], **quiet)
+    subprocess.run([megalith, "preprocess_data", "--input", text, *tokens, "--append-eod", "--output-prefix", "text"],
+        **quiet)
     shape = "--num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 --micro-batch-size 4 --train-iters 20 --lr 1e-3"
     llama = "--position-embedding-type rope --normalization RMSNorm --swiglu --disable-bias-linear --untie-embeddings-and-output-weights"
     groups = "--group-query-attention --num-query-groups 2 --ffn-hidden-size 352"
@@ -44,7 +45,8 @@ def train(megalith, folder):
 def expected_texts(megalith, model, folder):
     out = os.path.join(folder, "expected.jsonl")
     prompts = [word for p in PROMPTS for word in ("--prompt", p)]
-    command = [megalith, "generate_samples_gpt", "--load", model, "--greedy", "--out-seq-length", str(NEW), "--genfile", out]
+    command = [megalith, "generate_samples_gpt", "--load", model, "--greedy", "--out-seq-length", str(NEW), "--genfile",
+        out]
     subprocess.run([*command, *prompts], stdout=subprocess.DEVNULL, check=True)
     return {p: json.loads(line)["text"] for p, line in zip(PROMPTS, open(out))}
 
@@ -92,7 +94,8 @@ class Load:
         whole = b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         while time.monotonic() < self.until:
             kind = draw.randrange(5)
-            data = [b"", whole, whole[: draw.randrange(len(whole))], b"\x00" * 500, b"PUT /api HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n"]
+            data = [b"", whole, whole[: draw.randrange(len(whole))], b"\x00" * 500,
+                b"PUT /api HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n"]
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=10) as s:
                     s.sendall(data[kind])
@@ -110,8 +113,10 @@ def share(x, part):
 
 def print_table(load, seconds, memory, model):
     x = sorted(load.latency)
-    print("%d answers in %.0f s (%.1f a second, %.0f new tokens a second)" % (len(x), seconds, len(x) / seconds, NEW * len(x) / seconds))
-    print("%d refused with 503, %d failed, %d wrong; %d of rude clients" % (load.refused, len(load.failed), len(load.wrong), load.rude))
+    print("%d answers in %.0f s (%.1f a second, %.0f new tokens a second)"
+        % (len(x), seconds, len(x) / seconds, NEW * len(x) / seconds))
+    print("%d refused with 503, %d failed, %d wrong; %d of rude clients"
+        % (load.refused, len(load.failed), len(load.wrong), load.rude))
     print("memory: %.1f MB after the first answers, %.1f MB at the end" % memory)
     print("\n| latency | seconds |\n|---|---|")
     for name, part in (("least", 0.0), ("median", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("most", 1.0)):
@@ -167,7 +172,8 @@ def main():
         model = os.path.abspath(o.load) if o.load else train(megalith, folder)
         expected = expected_texts(megalith, model, folder)
         log = open(os.path.join(folder, "log"), "w+")
-        server = subprocess.Popen([megalith, "run_text_generation_server", "--load", model, "--port", "0"], stdout=log, stderr=log)
+        server = subprocess.Popen([megalith, "run_text_generation_server", "--load", model, "--port", "0"], stdout=log,
+            stderr=log)
         try:
             load = Load(port_of(server, log.name), expected, o.clients, o.seconds)
             memory = run(load, server.pid)

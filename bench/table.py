@@ -4,7 +4,8 @@ import json
 import os
 import sys
 
-path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "latest.json")
+path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
+    "latest.json")
 with open(path, encoding="utf-8") as f:
     rows = json.load(f)
 print("| figure | value | least to most | how |\n|---|---|---|---|")

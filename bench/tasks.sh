@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What a BERT learns of a task with labels: pairs of sentences made by a rule, 5,000 to learn from and 1,000 others to be told. The label
-# compares both sentences: 1 if who sees something in the first is who hears something in the second. No word says it, nor does a sum over words.
+# What a BERT learns of a task with labels: pairs of sentences made by a rule, 5,000 to learn from and 1,000 others to
+# be told. The label compares both sentences: 1 if who sees something in the first is who hears something in the second.
+# No word says it, nor does a sum over words.
 #
-#   MEGALITH=build/megalith bench/tasks.sh          minutes; prints the accuracies of a BERT pre-trained on texts of such sentences, of one with random
-#                                                   weights, and of a logistic regression on the words (it needs a Python with NumPy: MEGA_PEERS)
-# MEGA_TASKS_ITERS: steps of the pre-training (2000).
+# MEGALITH=build/megalith bench/tasks.sh          minutes; prints the accuracies of a BERT pre-trained on texts of such
+# sentences, of one with random
+# weights, and of a logistic regression on the words (it needs a Python with NumPy: MEGA_PEERS) MEGA_TASKS_ITERS: steps
+# of the pre-training (2000).
 set -eu
 MEGALITH=$(realpath "${MEGALITH:-build/megalith}")
 python=${MEGA_PEERS:-python3}
@@ -23,15 +25,20 @@ awk -v names="$animals" 'BEGIN { n = split(names, a, " "); srand(7)
     for (d = 0; d < 4000; d++) { x = 1 + int(n * rand())
         for (k = 0; k < 6; k++) printf "The %s %s the %s. ", a[x], rand() < 0.5 ? "sees" : "hears", a[1 + int(n * rand())] >"texts.txt"
         print "\n" >"texts.txt" } }'
-"$MEGALITH" preprocess_data --input texts.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt \
+"$MEGALITH" preprocess_data --input texts.txt --split-on-blank-lines --split-sentences --tokenizer-type \
+    BertWordPieceLowerCase --vocab-file vocab.txt \
     --output-prefix texts >log 2>&1
 sizes=(--num-layers 4 --hidden-size 128 --num-attention-heads 4 --max-position-embeddings 64)
 echo "pre-training: ${MEGA_TASKS_ITERS:-2000} steps"
-"$MEGALITH" pretrain_bert "${sizes[@]}" --seq-length 64 --micro-batch-size 32 --train-iters "${MEGA_TASKS_ITERS:-2000}" --lr 1e-3 --lr-warmup-fraction 0.05 \
-    --min-lr 1e-5 --log-interval 500 --eval-iters 0 --data-path texts_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert | grep '^ iteration'
+"$MEGALITH" pretrain_bert "${sizes[@]}" --seq-length 64 --micro-batch-size 32 --train-iters \
+    "${MEGA_TASKS_ITERS:-2000}" --lr 1e-3 --lr-warmup-fraction 0.05 \
+    --min-lr 1e-5 --log-interval 500 --eval-iters 0 --data-path texts_text_sentence --split 100,0,0 --vocab-file \
+    vocab.txt --save bert | grep '^ iteration'
 echo "pre-training took $SECONDS s"
-tuned=(--task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data train.tsv --valid-data dev.tsv --micro-batch-size 32 --lr 3e-4
-    --lr-decay-style linear --lr-warmup-fraction 0.065 --weight-decay 1.0e-1 --clip-grad 1.0 --epochs 10 --eval-interval 100000)
+tuned=(--task QQP "${sizes[@]}" --seq-length 16 --vocab-file vocab.txt --train-data train.tsv --valid-data dev.tsv \
+    --micro-batch-size 32 --lr 3e-4
+    --lr-decay-style linear --lr-warmup-fraction 0.065 --weight-decay 1.0e-1 --clip-grad 1.0 --epochs 10 \
+        --eval-interval 100000)
 for from in "--pretrained-checkpoint bert" ""; do
     echo "QQP made by a rule, ${from:-random weights}:"
     # shellcheck disable=SC2086 # options and values

@@ -46,7 +46,8 @@ def tokenizer(bench):
     sets = (("english", lambda: texts_of(os.path.join(corpus, "openwebtext-1000.jsonl"))),
             ("multilingual", lambda: texts_of(os.path.join(corpus, "multilingual.jsonl"))), ("code", read_code))
     for name, read in sets:
-        bench.attempt([f"tokenize_{name}_mb_s"] + ([f"tokenize_{name}_of_{p}" for p in ("tiktoken", "tokenizers")] if name != "code" else []),
+        bench.attempt([f"tokenize_{name}_mb_s"] + ([f"tokenize_{name}_of_{p}" for p in ("tiktoken", "tokenizers")]
+            if name != "code" else []),
                       lambda n=name, r=read: tokenize_set(bench, n, r(), vocab))
 
 
@@ -77,7 +78,8 @@ def tokenize_set(bench, name, documents, vocab):
     for i, kind in enumerate(servers):
         rates = [size / r[i] / 1e6 for r in rounds]
         if kind == "megalith":
-            bench.record(f"tokenize_{name}_mb_s", statistics.median(rates), "MB/s", f"{size / 1e6:.2f} MB, {len(documents)} documents, one core, "
+            bench.record(f"tokenize_{name}_mb_s", statistics.median(rates), "MB/s",
+                f"{size / 1e6:.2f} MB, {len(documents)} documents, one core, "
                    "cold cache", rates)
         else:
             same = "same ids" if digests[kind] == digests["megalith"] else "IDS DIFFER"
@@ -92,8 +94,10 @@ def train_tokenizer(bench):
             for name in ("corpus/openwebtext-1000.jsonl", "corpus/multilingual.jsonl"):
                 for text in texts_of(os.path.join(bench.DATA, name)):
                     f.write(text + b"\n")
-            for name in ("shakespeare/tinyshakespeare.txt", "wikitext-2/valid.txt", "wikitext-2/test.txt", "wikitext-103/wiki.test.tokens",
-                         "lambada/lambada_test.jsonl", "race/race-dev.txt", "nli/snlisample_dev.tsv", "nli/snlisample_test.tsv"):
+            for name in ("shakespeare/tinyshakespeare.txt", "wikitext-2/valid.txt", "wikitext-2/test.txt",
+                "wikitext-103/wiki.test.tokens",
+                         "lambada/lambada_test.jsonl", "race/race-dev.txt", "nli/snlisample_dev.tsv",
+                             "nli/snlisample_test.tsv"):
                 if os.path.exists(os.path.join(bench.DATA, name)):
                     with open(os.path.join(bench.DATA, name), "rb") as source:
                         f.write(source.read().decode(errors="ignore").encode() + b"\n")
@@ -104,7 +108,8 @@ def train_tokenizer(bench):
 
         def mine():
             start = time.perf_counter()
-            bench.command_run([bench.MEGALITH, "train_tokenizer", "--input", path, "--vocab-size", "16000", "--output", os.path.join(folder, "mine")])
+            bench.command_run([bench.MEGALITH, "train_tokenizer", "--input", path, "--vocab-size", "16000", "--output",
+                os.path.join(folder, "mine")])
             return time.perf_counter() - start
 
         try:
@@ -112,7 +117,8 @@ def train_tokenizer(bench):
         finally:
             theirs.close()
         ratios = [r[1] / r[0] for r in rounds]
-        bench.record("train_tokenizer_of_tokenizers", statistics.median(ratios), "", f"{os.path.getsize(path) / 1e6:.1f} MB: ours "
+        bench.record("train_tokenizer_of_tokenizers", statistics.median(ratios), "",
+            f"{os.path.getsize(path) / 1e6:.1f} MB: ours "
                f"{statistics.median([r[0] for r in rounds]):.2f} s with start-up, tokenizers {statistics.median([r[1] for r in rounds]):.2f} s",
                ratios)
 
@@ -129,17 +135,20 @@ def preprocess(bench):
 
         def run(path):
             start = time.perf_counter()
-            bench.command_run(["taskset", "-c", core, bench.MEGALITH, "preprocess_data", "--input", path, "--append-eod", "--workers", "1",
+            bench.command_run(["taskset", "-c", core, bench.MEGALITH, "preprocess_data", "--input", path,
+                "--append-eod", "--workers", "1",
                          "--output-prefix", os.path.join(folder, "out"), *bench.vocabulary()])
             return time.perf_counter() - start
 
         theirs = None
         try:
-            theirs = bench.peer("text_peer.py", source, os.path.join(bench.DATA, "gpt2"), "preprocess", RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+            theirs = bench.peer("text_peer.py", source, os.path.join(bench.DATA, "gpt2"), "preprocess",
+                RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
         except bench.NotMeasured as e:
             bench.record("preprocess_of_python", None, "", str(e))
         try:
-            rounds, _ = bench.interleave([lambda: run(one), lambda: run(source)] + ([lambda: theirs.number("preprocess")] if theirs else []))
+            rounds, _ = bench.interleave([lambda: run(one), lambda: run(source)]
+                + ([lambda: theirs.number("preprocess")] if theirs else []))
         finally:
             if theirs:
                 theirs.close()
@@ -149,11 +158,13 @@ def preprocess(bench):
     if min(seconds) <= 0:
         raise bench.NotMeasured("the machine was not quiet: a whole run took less than start-up alone")
     bench.record("preprocess_start_s", start_up, "s", "one document", [r[0] for r in rounds])
-    bench.record("preprocess_mb_s", size / statistics.median(seconds), "MB/s", f"{size:.2f} MB of JSON lines, one worker on one core, start-up "
+    bench.record("preprocess_mb_s", size / statistics.median(seconds), "MB/s",
+        f"{size:.2f} MB of JSON lines, one worker on one core, start-up "
            "taken off", [size / s for s in seconds])
     if theirs:
         ratios = [r[2] / s for r, s in zip(rounds, seconds)]
-        bench.record("preprocess_of_python", statistics.median(ratios), "", f"Python loop {size / statistics.median([r[2] for r in rounds]):.2f} "
+        bench.record("preprocess_of_python", statistics.median(ratios), "",
+            f"Python loop {size / statistics.median([r[2] for r in rounds]):.2f} "
                "MB/s", ratios)
 
 

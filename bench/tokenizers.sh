@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Speeds of every kind of tokenizer on one core, beside GPT-2's own and those of the packages tokenizers and sentencepiece:
+# Speeds of every kind of tokenizer on one core, beside GPT-2's own and those of the packages tokenizers and
+# sentencepiece:
 #
 #   bench/tokenizers.sh            needs MEGA_PEERS (bench/peers/install) and the shared data; takes some minutes
 #   MEGA_ONLY=bert bench/...       only the kinds with this in their names
 #
-# Vocabularies are made by tools/make_tokenizers.py from the English texts. Those called gpt2-* have GPT-2's vocabulary, so that
-# only the pipeline differs from the lines tokenize_english_mb_s and tokenize_multilingual_mb_s.
+# Vocabularies are made by tools/make_tokenizers.py from the English texts. Those called gpt2-* have GPT-2's vocabulary,
+# so that only the pipeline differs from the lines tokenize_english_mb_s and tokenize_multilingual_mb_s.
 set -eu
 cd "$(dirname "$0")/.."
 peers=${MEGA_PEERS:-$(bench/peers/find)}
@@ -20,7 +21,8 @@ with open(sys.argv[2], "w", encoding="utf-8") as f:
         f.write(json.loads(line)["text"] + "\n")
 PYTHON
 "$peers" tools/make_tokenizers.py "$folder/kinds" "$folder/text" 16000 "$data/gpt2/tokenizer.json"
-for kind in behaviors sequence opt neox qwen2 starcoder llama3 gpt4o tiktoken sp-user sp-crossing bert-cased bert-odd bert-white bert-vocab albert sp-t5 sp-unigram-crossing; do rm -r "${folder:?}/kinds/$kind"; done
+for kind in behaviors sequence opt neox qwen2 starcoder llama3 gpt4o tiktoken sp-user sp-crossing bert-cased bert-odd \
+    bert-white bert-vocab albert sp-t5 sp-unigram-crossing; do rm -r "${folder:?}/kinds/$kind"; done
 for name in uncased cased; do # BERT's own vocabularies, the French one of T5, and two of SentencePiece
     mkdir "$folder/kinds/own-bert-$name"
     cp "$data/bert/tokenizer-$name.json" "$folder/kinds/own-bert-$name/tokenizer.json"

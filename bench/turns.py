@@ -68,7 +68,8 @@ def main():
     worse = 0
     for name, count, words in shapes(options.get("only", "")):
         try:
-            ratios, shortest, same = compare(sys.argv[1:3], count, words, int(options.get("rounds", 5)), int(options.get("steps", 3)))
+            ratios, shortest, same = compare(sys.argv[1:3], count, words, int(options.get("rounds", 5)),
+                int(options.get("steps", 3)))
         except NotMeasured as e:
             print(f"{name:<32} not measured: {e}", flush=True)
             worse += 1

@@ -1,4 +1,5 @@
-/* Fills the masks of texts with a folder of BERT or its kin: the most probable tokens of each, and the text that they give.
+/* Fills the masks of texts with a folder of BERT or its kin: the most probable tokens of each, and the text that they
+ * give.
  *
  *     ./fill_mask FOLDER "the [MASK] jumps over the lazy [MASK]" "a second text with a [MASK]" …
  *

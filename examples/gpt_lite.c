@@ -102,8 +102,8 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Whether a word of the command line, or it and the next one, gives a JSON: --deepspeed_config FILE or =FILE, --deepspeed
- * FILE, and the same under DeepSpeed's older name. */
+/* Whether a word of the command line, or it and the next one, gives a JSON: --deepspeed_config FILE or =FILE,
+ * --deepspeed FILE, and the same under DeepSpeed's older name. */
 static bool gives_json(const char *word, const char *next)
 {
     if (strncmp(word, "--deepspeed", 11) != 0 && strncmp(word, "--deepscale", 11) != 0) return false;
@@ -112,8 +112,8 @@ static bool gives_json(const char *word, const char *next)
     return *rest == '\0' && next != NULL && next[0] != '-';
 }
 
-/* The words of the command line. Without a JSON they come after the settings of this program, and so win over them; a JSON
- * has all settings itself. */
+/* The words of the command line. Without a JSON they come after the settings of this program, and so win over them; a
+ * JSON has all settings itself. */
 static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
 {
     static char own[][24] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};

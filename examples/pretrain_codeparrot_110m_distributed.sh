@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# CodeParrot small (110M) on eight ranks, the command of Hugging Face's "How to train a Language Model with Megatron-LM" (there
-# with --fp16 and `python -m torch.distributed.launch`). Options given to this script come last and win.
+# CodeParrot small (110M) on eight ranks, the command of Hugging Face's "How to train a Language Model with Megatron-LM"
+# (there with --fp16 and `python -m torch.distributed.launch`). Options given to this script come last and win.
 set -euo pipefail
 RANKS_PER_NODE=${RANKS_PER_NODE:-8}
 DISTRIBUTED_ARGS="--nproc_per_node $RANKS_PER_NODE

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# GPT 345M on eight ranks, tensor 2 x pipeline 2 x data 2: the distributed script with model parallelism of Megatron-LM's and
-# Megatron-DeepSpeed's READMEs (there with --fp16 and `python -m torch.distributed.launch`). Several hosts: HOSTFILE, a line
-# "NAME slots=N" a host, on the first of them alone. Options given to this script come last and win.
+# GPT 345M on eight ranks, tensor 2 x pipeline 2 x data 2: the distributed script with model parallelism of
+# Megatron-LM's and Megatron-DeepSpeed's READMEs (there with --fp16 and `python -m torch.distributed.launch`). Several
+# hosts: HOSTFILE, a line "NAME slots=N" a host, on the first of them alone. Options given to this script come last and
+# win.
 set -euo pipefail
 RANKS_PER_NODE=${RANKS_PER_NODE:-8}
 MASTER_ADDR=${MASTER_ADDR:-localhost}

@@ -4,8 +4,8 @@
 #     bash run_clm.sh my.txt                         one process
 #     RANKS=4 bash run_clm.sh my.txt --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
 #
-# The text is divided into training and validation, 95 to 5. As it stands the model is GPT-2 with 774 million parameters; options after
-# the text win. The model is written to awesome_model, a folder that transformers opens.
+# The text is divided into training and validation, 95 to 5. As it stands the model is GPT-2 with 774 million
+# parameters; options after the text win. The model is written to awesome_model, a folder that transformers opens.
 set -e
 text=$1
 shift

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds.   tools/build.sh PRESET [TARGET…]      presets: release debug asan-ubsan clang; default target: all
+# Configures and builds.   tools/build.sh PRESET [TARGET…]      presets: release debug asan-ubsan clang; default target:
+# all
 set -eu
 cd "$(dirname "$0")/.."
 preset=$1
@@ -17,7 +18,8 @@ esac
 jobs=$(nproc 2>/dev/null || echo 2)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The presets use Ninja; make is used if Ninja is not installed. A folder keeps the generator with which it was configured.
+# The presets use Ninja; make is used if Ninja is not installed. A folder keeps the generator with which it was
+# configured.
 generator=()
 if ! command -v ninja >/dev/null; then generator=(-G "Unix Makefiles"); fi
 if [ -f "$folder/CMakeCache.txt" ]; then

@@ -8,7 +8,8 @@
 set -u
 folder=$1
 shift
-# A test takes two slots, and one that mostly waits takes one (cmake/tests.cmake): as many tests as cores, and a waiting one beside them.
+# A test takes two slots, and one that mostly waits takes one (cmake/tests.cmake): as many tests as cores, and a waiting
+# one beside them.
 slots=$(($(nproc 2>/dev/null || echo 2) * 2 + 1))
 cd "$folder" || exit 1
 results=Testing/check.txt
@@ -46,9 +47,11 @@ if [ "$line" = "0 passed, 0 failed, 0 skipped" ]; then
     echo "no test was run: is libcmocka-dev there, and does the pattern name a test?"
     line="0 passed, 1 failed, 0 skipped"
 fi
-reasons=$(grep -ah "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c | sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
+reasons=$(grep -ah "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c |
+    sed 's/^ *\([0-9]*\) SKIPPED: /  \1 × /')
 if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
-failed=$(sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\|Not Run\).*/\1/p' "$results" | sort -u | tr '\n' ' ')
+failed=$(sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\|Not Run\).*/\1/p' \
+    "$results" | sort -u | tr '\n' ' ')
 if [ -n "${MEGA_TOTALS:-}" ]; then echo "$(tr -dc '0-9 ' <<<"$line") $failed" >>"$MEGA_TOTALS"; fi
 echo "$line"
 case "$line" in *" 0 failed,"*) exit "$status" ;; *) exit 1 ;; esac

@@ -19,7 +19,8 @@ export logs
 
 one() {
     name=$(basename "$1")
-    # After a SIGBUS handler returns, valgrind continues with the registers of the failed instruction: they must be precise there.
+    # After a SIGBUS handler returns, valgrind continues with the registers of the failed instruction: they must be
+    # precise there.
     precise=
     [ "$name" != unit_test_map ] || precise=--vex-iropt-register-updates=allregs-at-mem-access
     # shellcheck disable=SC2086  # one option or none
@@ -38,7 +39,8 @@ export -f one
 costs=$folder/Testing/Temporary/CTestCostData.txt
 [ -f "$costs" ] || costs=/dev/null
 find "$folder/tests" -maxdepth 1 -name 'unit_*' -type f -executable | grep -E "$pattern" | sort |
-    awk 'FILENAME != "-" { if (NF == 3) cost[$1] = $3; next } { name = $0; sub(/.*\//, "", name); print cost[name] + 0, $0 }' "$costs" - |
+    awk \
+        'FILENAME != "-" { if (NF == 3) cost[$1] = $3; next } { name = $0; sub(/.*\//, "", name); print cost[name] + 0, $0 }' "$costs" - |
     sort -s -k 1,1nr | cut -d ' ' -f 2- | xargs -P "$(nproc)" -I{} bash -c 'one {}'
 count() { grep -ahE "^\[  $1 *\] [0-9]+ test\(s\)" "$logs"/unit_* | awk '{n += $4} END {print n + 0}'; }
 failed=$(find "$logs" -name '*.failed' | wc -l)

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Compares two builds bit for bit over the parity matrix: GPT without dropout, with the mean per micro-batch, trained by the
-# pretrain_gpt of each.
+# Compares two builds bit for bit over the parity matrix: GPT without dropout, with the mean per micro-batch, trained by
+# the pretrain_gpt of each.
 #
 #   tools/compare_builds.sh OLD_BUILD NEW_BUILD [rows=full|sparse] [only=PATTERN] [steps=N]
 #
-#   OLD_BUILD, NEW_BUILD   folders with the program megalith; the list of layouts is that of NEW_BUILD (its ranks_matrix)
+# OLD_BUILD, NEW_BUILD   folders with the program megalith; the list of layouts is that of NEW_BUILD (its ranks_matrix)
 #   rows                   full: every pair of settings; sparse: of tensor ranks, stages and ZeRO      (default full)
 #   only                   extended regular expression on the lines of the table                       (default: all)
 #   steps                  of each run                                                                 (default 4)
 #
-# Each layout runs in fp32, bf16 and float64. Compared are the numbers that a step prints (loss, norm, learning rate, weight decay,
-# samples), and every tensor of the checkpoint: weights, masters, moments. Prints a line for each run: equal, differs (where first), or
-# not compared, if one build refuses an option or writes something that the other does not. Ends with
+# Each layout runs in fp32, bf16 and float64. Compared are the numbers that a step prints (loss, norm, learning rate,
+# weight decay, samples), and every tensor of the checkpoint: weights, masters, moments. Prints a line for each run:
+# equal, differs (where first), or not compared, if one build refuses an option or writes something that the other does
+# not. Ends with
 #   N equal, N differ, N not compared
-# and status 0 if none differs. A layout whose order of summation was changed on purpose differs here; list it in the commit.
+# and status 0 if none differs. A layout whose order of summation was changed on purpose differs here; list it in the
+# commit.
 set -u
 
 usage() {
@@ -39,7 +41,8 @@ options_of() {
         overlap=1) echo --overlap-grad-reduce ;;
         recompute=selective) echo --recompute-granularity selective ;;
         recompute=full) echo --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 ;;
-        recompute=budget) echo --activation-budget 100M ;; # the choice alone is compared: no layer of these models needs it
+        # the choice alone is compared: no layer of these models needs it
+        recompute=budget) echo --activation-budget 100M ;;
         distribute=1) echo --distribute-saved-activations ;;
         decay=constant) echo --weight-decay 0.1 ;;
         decay=grows) echo --start-weight-decay 0 --end-weight-decay 0.2 --weight-decay-incr-style linear ;;
@@ -96,14 +99,16 @@ run() { # old or new, number of ranks, options
     shift 2
     [ "$which" = old ] || build=$new
     rm -rf "${which:?}" "$which.jsonl"
-    ranks "$n" "$build/megalith" "${base[@]}" "$@" --save "$which" --metrics-file "$which.jsonl" >"$which.log" 2>&1 </dev/null
+    ranks "$n" "$build/megalith" "${base[@]}" "$@" --save "$which" --metrics-file "$which.jsonl" >"$which.log" 2>&1 \
+        </dev/null
 }
 
 # Sets $found to the result of comparing one run of both builds.
 compare() {
     local which file lacks='' differs=''
     for which in old new; do
-        run "$which" "$@" || lacks+="${lacks:+; }the $which build: $(grep -m1 'error' "$which.log" || tail -n1 "$which.log")"
+        run "$which" "$@" || \
+            lacks+="${lacks:+; }the $which build: $(grep -m1 'error' "$which.log" || tail -n1 "$which.log")"
     done
     if [ -n "$lacks" ]; then
         found="not compared  $lacks"
@@ -140,7 +145,8 @@ main() {
         esac
     done
     for argument in "$old" "$new"; do
-        [ -x "$argument/megalith" ] || { echo "compare_builds.sh: $argument has no program megalith; build it first" >&2; exit 2; }
+        [ -x "$argument/megalith" ] || { echo "compare_builds.sh: $argument has no program megalith; build it first" \
+            >&2; exit 2; }
     done
     list=$("$new/tests/ranks_matrix" "$rows") || exit 2
     MEGALITH=$new/megalith
@@ -150,12 +156,17 @@ main() {
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     cd "$work" || exit 1
-    for n in $(seq 1 200); do echo "document $n of $((n * 7919 % 1000)) words: a quick fox jumps over $((n * 104729 % 991)) dogs"; echo; done >t.txt
-    "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d \
+    for n in $(seq 1 200); do echo \
+        "document $n of $((n * 7919 % 1000)) words: a quick fox jumps over $((n * 104729 % 991)) dogs"; echo; done \
+        >t.txt
+    "$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
+        --output-prefix d \
         >prepare.log 2>&1 || { cat prepare.log; exit 1; }
     # shellcheck disable=SC2054  # the commas of --split
-    base=(pretrain_gpt --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 --global-batch-size 8
-        --lr 1e-3 --train-samples "$((8 * steps))" --log-interval 1 --eval-iters 0 --hidden-dropout 0 --attention-dropout 0
+    base=(pretrain_gpt --hidden-size 32 --num-attention-heads 4 --seq-length 16 --max-position-embeddings 16 \
+        --global-batch-size 8
+        --lr 1e-3 --train-samples "$((8 * steps))" --log-interval 1 --eval-iters 0 --hidden-dropout 0 \
+            --attention-dropout 0
         --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0 --ddp-bucket-size 5000)
     equal=0 differ=0 other=0
     while read -r n row; do

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """A training of GPT-2 in megalith against PyTorch, from the same random weights over the same tokens.
 
-usage: python tools/compare_gpt2_torch.py build/megalith [--iters 20] [--layers 12 --hidden 768 --heads 12 --vocab 50257]
+usage: python tools/compare_gpt2_torch.py build/megalith [--iters 20] [--layers 12 --hidden 768 --heads 12 --vocab
+50257]
                                           [--batch 2 --seq 128] [--optimizer adamw adam sgd] [--bf16] [--tolerance 1e-4]
                                           [--folder FOLDER]
 
-transformers writes a randomly initialised folder, which both load. No dropout; a learning rate of 1e-2 after a warm-up of
-two iterations, falling as a cosine; weight decay 0.3 on matrices and embeddings; clipping at a norm of 0.5. Prints losses
+transformers writes a randomly initialised folder, which both load. No dropout; a learning rate of 1e-2 after a warm-up
+of
+two iterations, falling as a cosine; weight decay 0.3 on matrices and embeddings; clipping at a norm of 0.5. Prints
+losses
 and gradient norms of every iteration, and how far the final weights are apart, of the way that they went; exit status 1
-where a relative difference is above the tolerance. Needs torch, transformers and numpy; megalith itself needs no Python.
+where a relative difference is above the tolerance. Needs torch, transformers and numpy; megalith itself needs no
+Python.
 """
 import argparse
 import json
@@ -30,7 +34,8 @@ LR, MIN_LR, WARMUP, DECAY, CLIP, EPS, MOMENTUM, SEED = 1e-2, 1e-3, 2, 0.3, 0.5, 
 def options():
     p = argparse.ArgumentParser()
     p.add_argument("megalith")
-    for name, value in (("iters", 20), ("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50257), ("batch", 2), ("seq", 128)):
+    for name, value in (("iters", 20), ("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50257), ("batch", 2),
+        ("seq", 128)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--micro", type=int, default=0, help="micro-batch size, the batch when not given")
     p.add_argument("--positions", type=int, default=1024)
@@ -112,7 +117,8 @@ def megalith_run(folder, o, kind, prefix):
     command += ["--optimizer", "sgd", "--sgd-momentum", MOMENTUM] if kind == "sgd" else []
     command += ["--no-decoupled-weight-decay"] if kind == "adam" else []
     command += ["--hidden-dropout", 0, "--attention-dropout", 0, "--seed", SEED, "--eval-iters", 0]
-    command += ["--data-path", prefix, "--split", "100,0,0", "--tokenizer-type", "NullTokenizer", "--vocab-size", o.vocab - 1]
+    command += ["--data-path", prefix, "--split", "100,0,0", "--tokenizer-type", "NullTokenizer", "--vocab-size",
+        o.vocab - 1]
     command += ["--metrics-file", metrics, "--log-interval", 1] + (["--bf16"] if o.bf16 else [])
     subprocess.run([str(c) for c in command], check=True, stdout=sys.stderr)
     with open(metrics) as f:
@@ -157,7 +163,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     torch.manual_seed(SEED)
     shape = GPT2Config(n_layer=o.layers, n_embd=o.hidden, n_head=o.heads, vocab_size=o.vocab, n_positions=o.positions,
-                       resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=o.vocab - 1, eos_token_id=o.vocab - 1)
+                       resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=o.vocab - 1,
+                           eos_token_id=o.vocab - 1)
     GPT2LMHeadModel(shape).save_pretrained(folder)
     count = o.iters * o.batch * o.seq + 1
     tokens = (np.random.RandomState(7).zipf(1.2, count) - 1) % (o.vocab - 1)  # words of a text follow Zipf's law too

@@ -53,9 +53,11 @@ cd "$folder"
 if [ -n "${DEMO_TEXT:-}" ]; then
     paragraphs train.txt held-out.txt <"$DEMO_TEXT"; source="$DEMO_TEXT"; prompt="The"
 elif command -v bible >/dev/null; then
-    kjv_chapters train.txt held-out.txt; source="the King James Bible (Debian package bible-kjv)"; prompt="And God said unto Moses,"
+    kjv_chapters train.txt held-out.txt; source="the King James Bible (Debian package bible-kjv)"; \
+        prompt="And God said unto Moses,"
 else # the licences that every Debian system carries
-    cat /usr/share/common-licenses/* | paragraphs train.txt held-out.txt; source="/usr/share/common-licenses"; prompt="This program is free software"
+    cat /usr/share/common-licenses/* | paragraphs train.txt held-out.txt; source="/usr/share/common-licenses"; \
+        prompt="This program is free software"
 fi
 say "1/5  the text: $source"
 wc -c train.txt held-out.txt
@@ -76,18 +78,24 @@ else
     train() { run "$@"; }
     ranks="one rank"
 fi
-say "4/5  training a GPT on $ranks: each step it sees 8 pieces of text, and the loss says how badly it predicts the next token"
-train pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings 128 \
-    --micro-batch-size 4 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine \
+say \
+    "4/5  training a GPT on $ranks: each step it sees 8 pieces of text, and the loss says how badly it predicts the next token"
+train pretrain_gpt --num-layers 4 --hidden-size 192 --num-attention-heads 6 --seq-length 128 --max-position-embeddings \
+    128 \
+    --micro-batch-size 4 --global-batch-size 8 --train-iters "${DEMO_ITERS:-600}" --lr 3e-3 --min-lr 1e-4 \
+    --lr-decay-style cosine \
     --lr-warmup-iters 40 --adam-beta2 0.98 --weight-decay 0.1 --hidden-dropout 0 --attention-dropout 0 \
     --data-path text_text_document --split 98,2,0 --tokenizer-type GPT2BPETokenizer \
     --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt \
-    --log-interval 50 --eval-interval 300 --eval-iters 10 --save checkpoints --save-interval 300 --metrics-file metrics.jsonl 2>&1 | shorten train.log
+    --log-interval 50 --eval-interval 300 --eval-iters 10 --save checkpoints --save-interval 300 --metrics-file \
+    metrics.jsonl 2>&1 | shorten train.log
 note "the whole log is in $folder/train.log; its lines are those of Megatron-LM. What it learned is in checkpoints/"
 
 say "5/5  the model on text it has not seen, and text of its own"
 run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
-note "ppl: on average the model is as unsure as somebody who chooses between that many tokens; unigram ppl: that of a model which only knows how frequent each token is"
+note \
+    "ppl: on average the model is as unsure as somebody who chooses between that many tokens; unigram ppl: that of a model which only knows how frequent each token is"
 run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 1
 
-say "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"
+say \
+    "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"

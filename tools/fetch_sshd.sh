@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks Debian's ssh server into a folder, without installing it, and prints the program's path: for the test of two hosts
-# (MEGA_TEST_SSHD).   tools/fetch_sshd.sh FOLDER
+# Unpacks Debian's ssh server into a folder, without installing it, and prints the program's path: for the test of two
+# hosts (MEGA_TEST_SSHD).   tools/fetch_sshd.sh FOLDER
 #
 # If one is installed, prints its path; if none can be had, prints the reason to standard error and ends with status 1.
 set -u
@@ -20,7 +20,8 @@ if [ ! -x "$folder/sshd" ]; then
         dpkg-query -W -f '${Status}' "$library" 2>/dev/null | grep -q ' installed' || wanted="$wanted $library"
     done
     # shellcheck disable=SC2086  # a list of words
-    (cd "$folder" && { apt-get download -q $wanted || { apt-get update -q && apt-get download -q $wanted; }; }) >"$folder/log" 2>&1 ||
+    (cd "$folder" && { apt-get download -q $wanted || { apt-get update -q &&
+        apt-get download -q $wanted; }; }) >"$folder/log" 2>&1 ||
         why "$(tail -n 1 "$folder/log")"
     for package in "$folder"/*.deb; do dpkg -x "$package" "$folder" || why "$package cannot be unpacked"; done
     libraries=$(find "$folder" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)

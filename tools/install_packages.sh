@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that megalith needs and this machine lacks.
 #
-#   tools/install_packages.sh [build|demo|check|mpich|develop|fuzz]      (default: build; each includes build, and develop all but fuzz)
+# tools/install_packages.sh [build|demo|check|mpich|develop|fuzz]      (default: build; each includes build, and develop
+# all but fuzz)
 #
-# Without root, sudo or apt it prints one line with the missing packages and succeeds: the build continues with what is installed
-# and names what it cannot do without.
+# Without root, sudo or apt it prints one line with the missing packages and succeeds: the build continues with what is
+# installed and names what it cannot do without.
 set -u
 
 build="gcc libc6-dev make cmake ninja-build pkg-config libjansson-dev zlib1g-dev libzstd-dev libyaml-dev libmicrohttpd-dev libpcre2-dev libutf8proc-dev libopenmpi-dev openmpi-bin"

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/accelerate/: answers to the questions of `accelerate config`, and the YAML that accelerate makes of them.
+"""Writes tests/golden/accelerate/: answers to the questions of `accelerate config`, and the YAML that accelerate makes
+of them.
 
-    ACCELERATE_SHORT=src of version 0.14.0  ACCELERATE_FULL=src of version 1.15  python3 tools/make_accelerate_golden.py [NAME…]
+    ACCELERATE_SHORT=src of version 0.14.0  ACCELERATE_FULL=src of version 1.15  python3 tools/make_accelerate_golden.py
+    [NAME…]
 
-The short form is that of the transcript in Accelerate's guide to Megatron-LM, which version 0.14 asks (the guide leaves out
+The short form is that of the transcript in Accelerate's guide to Megatron-LM, which version 0.14 asks (the guide leaves
+out
 five of its keys that are null); the full form is that of today. Menus are answered by a number, Enter is the default.
 """
 import builtins, os, subprocess, sys
@@ -53,7 +56,8 @@ def ask_all(out, is_full, answers):
 
         def choose(text, options=[], convert_value=None, default=0):
             line = input(text)
-            n = int(line) - (options[0] if text.startswith("What should be your FSDP version") else 0) if line else default
+            n = int(line) - (options[0] if text.startswith("What should be your FSDP version")
+                else 0) if line else default
             return convert_value(n) if convert_value else n
 
         for place in (utils, cluster, module):
@@ -79,4 +83,5 @@ else:
         with open(os.path.join(OUT, name + ".answers"), "w") as f:
             f.write("".join(a + "\n" for a in answers))
         env = dict(os.environ, PYTHONPATH=os.environ["ACCELERATE_FULL" if form == "full" else "ACCELERATE_SHORT"])
-        subprocess.run([sys.executable, __file__, "--one", os.path.join(OUT, name + ".yaml"), form, *answers], env=env, check=False)
+        subprocess.run([sys.executable, __file__, "--one", os.path.join(OUT, name + ".yaml"), form, *answers], env=env,
+            check=False)

@@ -4,8 +4,10 @@ layers with their gradients as PyTorch computes them from these frequencies, for
 
 usage: python tools/make_attention_golden.py tests/golden/attention.json
 
-Frequencies and angles are float32, everything else is float64. Cosines of angles are rounded once, from float64, because
-the float32 cosines of PyTorch depend on the processor. Inputs and weights are numbers that both programs compute: element
+Frequencies and angles are float32, everything else is float64. Cosines of angles are rounded once, from float64,
+because
+the float32 cosines of PyTorch depend on the processor. Inputs and weights are numbers that both programs compute:
+element
 i of tensor number n is sin(1.7 i + n) / 2.
 """
 import json

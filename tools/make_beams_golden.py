@@ -95,12 +95,14 @@ def main():
         for width in (2, 3, 6):
             for penalty in (0.0, 1.0, 1.5, -0.5):
                 for max_new in (1, 4, 9):
-                    case = {"table": len(tables) - 1, "prompt": 3 + width, "max_new": max_new, "width": width, "penalty": penalty}
+                    case = {"table": len(tables) - 1, "prompt": 3 + width, "max_new": max_new, "width": width,
+                        "penalty": penalty}
                     args = (table, case["prompt"], max_new, width, penalty)
                     cases.append({**case, "rules": "megatron", "texts": by_megatron(*args)})
                     for early in (False, True, "never"):
                         cases.append(
-                            {**case, "rules": "transformers", "early": str(early).lower(), "texts": by_transformers(*args, early)}
+                            {**case, "rules": "transformers", "early": str(early).lower(),
+                                "texts": by_transformers(*args, early)}
                         )
     json.dump({"stop": STOP, "tables": tables, "cases": cases}, sys.stdout, separators=(",", ":"))
     print()

@@ -22,19 +22,24 @@ import safetensors.torch
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining, AutoModelForSeq2SeqLM
 
-SIZES = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+SIZES = dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=3, num_attention_heads=6,
+    num_key_value_heads=2,
              max_position_embeddings=64)
-T5 = dict(d_model=48, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=6, relative_attention_num_buckets=8,
+T5 = dict(d_model=48, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=6,
+    relative_attention_num_buckets=8,
           relative_attention_max_distance=20, n_positions=64)
 LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 1000.0}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1000.0}
-YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16, "beta_fast": 16.0, "beta_slow": 2.0}
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16,
+YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1000.0, "original_max_position_embeddings": 16,
+    "beta_fast": 16.0, "beta_slow": 2.0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
           "rope_theta": 1000.0}
 
 
 def longrope(original):
-    return {"rope_type": "longrope", "rope_theta": 1000.0, "short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [2.0, 3.0, 5.0, 9.0],
+    return {"rope_type": "longrope", "rope_theta": 1000.0, "short_factor": [1.0, 1.25, 1.5, 2.0],
+        "long_factor": [2.0, 3.0, 5.0, 9.0],
             "original_max_position_embeddings": original}
 
 
@@ -43,7 +48,8 @@ CASES = {
     "gpt2": ("gpt2", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
     "llama": ("llama", {}),
     "llama-tied": ("llama", dict(tie_word_embeddings=True, num_key_value_heads=6)),
-    "llama-biases": ("llama", dict(attention_bias=True, mlp_bias=True, head_dim=12, num_attention_heads=6, num_key_value_heads=3)),
+    "llama-biases": ("llama", dict(attention_bias=True, mlp_bias=True, head_dim=12, num_attention_heads=6,
+        num_key_value_heads=3)),
     "llama-linear": ("llama", dict(rope_parameters=LINEAR)),
     "llama-dynamic": ("llama", dict(rope_parameters=DYNAMIC, max_position_embeddings=16)),
     "llama-yarn": ("llama", dict(rope_parameters=YARN)),
@@ -55,23 +61,30 @@ CASES = {
     "qwen3": ("qwen3", dict(head_dim=16)),
     "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
     "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
-    "gpt_neox-sequential": ("gpt_neox", dict(use_parallel_residual=False, rope_parameters={"rope_theta": 1000.0, "rope_type": "default",
+    "gpt_neox-sequential": ("gpt_neox",
+        dict(use_parallel_residual=False, rope_parameters={"rope_theta": 1000.0, "rope_type": "default",
                                                                                            "partial_rotary_factor": 1.0})),
     "bloom": ("bloom", dict(n_layer=3, n_head=6)),
     "opt": ("opt", dict(ffn_dim=40, word_embed_proj_dim=48)),
-    "opt-post": ("opt", dict(ffn_dim=40, word_embed_proj_dim=48, do_layer_norm_before=False, activation_function="gelu")),
+    "opt-post": ("opt", dict(ffn_dim=40, word_embed_proj_dim=48, do_layer_norm_before=False,
+        activation_function="gelu")),
     "phi": ("phi", dict(num_key_value_heads=6)),
     "phi3": ("phi3", dict(num_key_value_heads=6)),
     "phi3-window": ("phi3", dict(sliding_window=6)),
-    "phi3-short": ("phi3", dict(num_key_value_heads=6, rope_parameters=longrope(32), original_max_position_embeddings=32)),
-    "phi3-long": ("phi3", dict(num_key_value_heads=6, rope_parameters=longrope(16), original_max_position_embeddings=16)),
+    "phi3-short": ("phi3",
+        dict(num_key_value_heads=6, rope_parameters=longrope(32), original_max_position_embeddings=32)),
+    "phi3-long": ("phi3",
+        dict(num_key_value_heads=6, rope_parameters=longrope(16), original_max_position_embeddings=16)),
     "starcoder2": ("starcoder2", dict(sliding_window=9)),
     "gpt_bigcode": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
-    "gpt_bigcode-heads": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61, multi_query=False)),
+    "gpt_bigcode-heads": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61,
+        multi_query=False)),
     "olmo2": ("olmo2", {}),
     "gemma": ("gemma", dict(head_dim=16)),
-    "gemma3_text": ("gemma3_text", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, sliding_window_pattern=3)),
-    "gemma2": ("gemma2", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=5.0, final_logit_softcapping=3.0)),
+    "gemma3_text": ("gemma3_text", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20,
+        sliding_window_pattern=3)),
+    "gemma2": ("gemma2", dict(head_dim=16, sliding_window=6, query_pre_attn_scalar=20, attn_logit_softcapping=5.0,
+        final_logit_softcapping=3.0)),
     "bert": ("bert", {}),
     "bert-masked": ("bert", dict(hidden_act="gelu_new", type_vocab_size=3)),
     "megatron-bert": ("megatron-bert", {}),
@@ -80,8 +93,10 @@ CASES = {
     "xlm-roberta": ("xlm-roberta", dict(pad_token_id=1, max_position_embeddings=26)),
     "distilbert": ("distilbert", dict(dim=48, hidden_dim=40, n_layers=3, n_heads=6)),
     "modernbert": ("modernbert", dict(local_attention=8, num_hidden_layers=4)),
-    "modernbert-biases": ("modernbert", dict(layer_types=["sliding_attention"] * 2 + ["full_attention"], local_attention=6, norm_bias=True,
-                                             attention_bias=True, mlp_bias=True, classifier_bias=True, decoder_bias=False,
+    "modernbert-biases": ("modernbert", dict(layer_types=["sliding_attention"] * 2 + ["full_attention"],
+        local_attention=6, norm_bias=True,
+                                             attention_bias=True, mlp_bias=True, classifier_bias=True,
+                                                 decoder_bias=False,
                                              classifier_activation="relu")),
     "t5": ("t5", T5),
     "t5-1.1": ("t5", dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
@@ -89,7 +104,8 @@ CASES = {
     "mt5": ("mt5", dict(T5, d_ff=44)),
     "umt5": ("umt5", dict(T5, tie_word_embeddings=False)),
     "umt5-tied": ("umt5", dict(T5, feed_forward_proj="relu")),
-    "megatron-t5": ("megatron-t5", dict(hidden_size=48, ffn_hidden_size=40, num_layers=3, num_decoder_layers=2, num_attention_heads=6,
+    "megatron-t5": ("megatron-t5", dict(hidden_size=48, ffn_hidden_size=40, num_layers=3, num_decoder_layers=2,
+        num_attention_heads=6,
                                         kv_channels=12, max_position_embeddings=64)),
 }
 ENCODERS = ("bert", "megatron-bert", "roberta", "xlm-roberta", "distilbert", "modernbert")
@@ -136,7 +152,8 @@ def draw(parameters):
 class MegatronT5:
     """Megatron-LM's T5, written down independently: no model of transformers has this form."""
 
-    def __init__(self, vocab_size, hidden_size, ffn_hidden_size, num_layers, num_decoder_layers, num_attention_heads, kv_channels,
+    def __init__(self, vocab_size, hidden_size, ffn_hidden_size, num_layers, num_decoder_layers, num_attention_heads,
+        kv_channels,
                  max_position_embeddings):
         self.heads, self.p, width = num_attention_heads, {}, num_attention_heads * kv_channels
 
@@ -147,7 +164,8 @@ class MegatronT5:
             self.p[name + ".weight"], self.p[name + ".bias"] = torch.ones(hidden_size), torch.zeros(hidden_size)
 
         self.p["language_model.embedding.word_embeddings.weight"] = torch.zeros(vocab_size, hidden_size)
-        self.p["language_model.embedding.position_embeddings.weight"] = torch.zeros(max_position_embeddings, hidden_size)
+        self.p["language_model.embedding.position_embeddings.weight"] = torch.zeros(max_position_embeddings,
+            hidden_size)
         for stack, layers, attentions in (("encoder", num_layers, ["self_attention"]),
                                           ("decoder", num_decoder_layers, ["self_attention", "inter_attention"])):
             for i in range(layers):
@@ -178,7 +196,8 @@ class MegatronT5:
 
     def norm(self, name, x):
         centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * self.p[name + ".weight"] + self.p[name + ".bias"]
+        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * self.p[name + ".weight"] + self.p[name
+            + ".bias"]
 
     def attention(self, name, x, source, hidden):
         """hidden: [batch or 1, rows of x or 1, rows of the source], what a row does not see."""
@@ -189,7 +208,8 @@ class MegatronT5:
 
     def stack(self, stack, ids, hidden, source=None, source_hidden=None):
         p = self.p
-        x = p["language_model.embedding.word_embeddings.weight"][ids] + p["language_model.embedding.position_embeddings.weight"][:ids.shape[1]]
+        x = p["language_model.embedding.word_embeddings.weight"][ids] + p[
+            "language_model.embedding.position_embeddings.weight"][:ids.shape[1]]
         for i in range(self.layers[stack]):
             at, after = f"language_model.{stack}.layers.{i}.", "post_attention_layernorm"
             y = self.norm(at + "input_layernorm", x)
@@ -197,7 +217,8 @@ class MegatronT5:
             if source is not None:
                 x = x + self.attention(at + "inter_attention", self.norm(at + after, x), source, source_hidden)
                 after = "post_inter_attention_layernorm"
-            y = torch.nn.functional.gelu(self.linear(at + "mlp.dense_h_to_4h", self.norm(at + after, x)), approximate="tanh")
+            y = torch.nn.functional.gelu(self.linear(at + "mlp.dense_h_to_4h", self.norm(at + after, x)),
+                approximate="tanh")
             x = x + self.linear(at + "mlp.dense_4h_to_h", y)
         return self.norm(f"language_model.{stack}.final_layernorm", x)
 
@@ -222,7 +243,8 @@ def t5_of_transformers(model_type, keys):
     draw(model.named_parameters())
     with torch.no_grad():
         for key, p in model.named_parameters():
-            if key.endswith(".q.weight"):  # scores are not scaled: with such queries no position has nearly all of the attention
+            # scores are not scaled: with such queries no position has nearly all of the attention
+            if key.endswith(".q.weight"):
                 p.mul_(0.3)
     return config, model
 
@@ -236,12 +258,14 @@ def make_t5(folder, name):
     own = model_type == "megatron-t5"
     if own:
         model = MegatronT5(vocab_size=61, **keys)
-        text = dict(keys, model_type=model_type, architectures=["MegatronT5ForConditionalGeneration"], vocab_size=61, eos_token_id=2)
+        text = dict(keys, model_type=model_type, architectures=["MegatronT5ForConditionalGeneration"], vocab_size=61,
+            eos_token_id=2)
     else:
         config, model = t5_of_transformers(model_type, keys)
         config.architectures = [type(model).__name__]
         config.save_pretrained(where)
-        with open(os.path.join(where, "config.json")) as saved:  # as published folders say it: version 5 says that all heads are tied
+        # as published folders say it: version 5 says that all heads are tied
+        with open(os.path.join(where, "config.json")) as saved:
             text = {key: value for key, value in json.load(saved).items() if key != "scale_decoder_outputs"}
         text["tie_word_embeddings"] = model.lm_head.weight is model.shared.weight
     safetensors.torch.save_file({key: p.detach().clone().contiguous() for key, p in model.named_parameters()},
@@ -276,13 +300,17 @@ def make(folder, name):
         make_t5(folder, name)
         return
     torch.manual_seed(11)
-    drops = {"gpt2": SIZES, "gpt_bigcode": SIZES, "gpt_neox": ("num_key_value_heads",), "opt": ("num_key_value_heads", "intermediate_size"),
+    drops = {"gpt2": SIZES, "gpt_bigcode": SIZES, "gpt_neox": ("num_key_value_heads",),
+        "opt": ("num_key_value_heads", "intermediate_size"),
              **{key: ("num_key_value_heads",) for key in ENCODERS},
-             "distilbert": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads", "hidden_size"),
-             "bloom": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")}
+             "distilbert": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                 "hidden_size"),
+             "bloom": ("num_key_value_heads", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                 "max_position_embeddings")}
     own = {key: value for key, value in SIZES.items() if key not in drops.get(model_type, ())}
     # Without a pad token: transformers leaves the gradient of its row of the table out.
-    config = AutoConfig.for_model(model_type, **{**own, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2, **keys})
+    config = AutoConfig.for_model(model_type, **{**own, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2,
+        **keys})
     config._attn_implementation = "eager"
     encoder, pairs = model_type in ENCODERS, name in ("bert", "megatron-bert")
     kind = AutoModelForPreTraining if pairs else AutoModelForMaskedLM if encoder else AutoModelForCausalLM
@@ -301,7 +329,8 @@ def make(folder, name):
     batch, length = 2, 24
     tokens = torch.randint(0, config.vocab_size, (batch, length))
     labels = torch.randint(0, config.vocab_size, (batch, length))
-    weights, types, lengths = torch.ones(batch, length), torch.zeros(batch, length, dtype=torch.long), torch.tensor([length] * batch)
+    weights, types, lengths = torch.ones(batch, length), torch.zeros(batch, length,
+        dtype=torch.long), torch.tensor([length] * batch)
     inputs, is_random = dict(input_ids=tokens, use_cache=False), torch.tensor([1, 0])
     if encoder:
         lengths = torch.tensor([length, 17])
@@ -310,21 +339,25 @@ def make(folder, name):
             tokens = tokens.clamp(min=2) * seen + config.pad_token_id * ~seen
         weights = ((torch.rand(batch, length) < 0.3) & seen).float()
         types = torch.randint(0, getattr(config, "type_vocab_size", 1), (batch, length)) * seen
-        inputs = dict(input_ids=tokens, attention_mask=seen.long(), **(dict(token_type_ids=types) if hasattr(config, "type_vocab_size") else {}))
+        inputs = dict(input_ids=tokens, attention_mask=seen.long(),
+            **(dict(token_type_ids=types) if hasattr(config, "type_vocab_size") else {}))
     out = model(**inputs)
     logits = out.prediction_logits if pairs else out.logits
     assert logits.dtype == torch.float64, logits.dtype
-    losses = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), labels.reshape(-1), reduction="none")
+    losses = torch.nn.functional.cross_entropy(logits.reshape(-1, config.vocab_size), labels.reshape(-1),
+        reduction="none")
     loss = (losses * weights.reshape(-1)).sum() / weights.sum()
     if pairs:
         loss = loss + torch.nn.functional.cross_entropy(out.seq_relationship_logits, is_random)
     if encoder:  # and the loss is that of the model itself
-        own = dict(labels=labels.masked_fill(weights == 0, -100), **(dict(next_sentence_label=is_random) if pairs else {}))
+        own = dict(labels=labels.masked_fill(weights == 0, -100),
+            **(dict(next_sentence_label=is_random) if pairs else {}))
         assert (model(**inputs, **own).loss - loss).abs() < 1e-12
     loss.backward()
     os.makedirs(os.path.join(where, "grads"))
     saved = safetensors.torch.load_file(os.path.join(where, "model.safetensors"))
-    grads = {key: p.grad.contiguous() for key, p in model.named_parameters(remove_duplicate=not encoder) if not encoder or key in saved}
+    grads = {key: p.grad.contiguous() for key, p in model.named_parameters(remove_duplicate=not encoder) if not encoder
+        or key in saved}
     if model_type == "gpt_neox":  # whose files keep the old name
         grads["embed_out.weight"] = grads.pop("lm_head.weight")
     assert set(grads) == set(saved), set(grads) ^ set(saved)
@@ -336,7 +369,8 @@ def make(folder, name):
             at = divmod(i, length)
             text.write(f"{tokens[at]} {labels[at]} {loss:.17g} {weights[at]:g} {types[at]} {lengths[at[0]]}\n")
         for i in range(batch if pairs else 0):
-            text.write(f"{is_random[i]} " + " ".join(f"{x:.17g}" for x in out.seq_relationship_logits[i].tolist()) + "\n")
+            text.write(f"{is_random[i]} " + " ".join(f"{x:.17g}" for x in out.seq_relationship_logits[i].tolist())
+                + "\n")
 
 
 def main():

@@ -3,7 +3,8 @@
 
 usage: make_gpt2_golden.py [OUT]        (made with torch 2.15, transformers 5.23, seed 20)
 
-Layout, little-endian: the 8 bytes MEGAGLD1, u32 tensors; for each: u32 length of the name, name, u32 type (0 f32, 1 i32),
+Layout, little-endian: the 8 bytes MEGAGLD1, u32 tensors; for each: u32 length of the name, name, u32 type (0 f32, 1
+i32),
 u32 dimensions, u64 for each of them, values. Weights and gradients ("grad.NAME") have the names and the orientation of
 GPT2LMHeadModel; labels are already shifted; the loss is the mean of token_loss over loss_mask, without dropout.
 """
@@ -26,7 +27,8 @@ def main():
     model = GPT2LMHeadModel(config).float().train()
     with torch.no_grad():
         for name, p in model.named_parameters():  # no zero bias and no unit gain, so that each is seen
-            p.copy_(torch.randn_like(p) * (0.15 if p.dim() == 2 else 0.2) + (1.0 if "ln_" in name and "weight" in name else 0.0))
+            p.copy_(torch.randn_like(p) * (0.15 if p.dim() == 2 else 0.2)
+                + (1.0 if "ln_" in name and "weight" in name else 0.0))
     tokens = torch.randint(0, 61, (BATCH, SEQ))
     labels = torch.randint(0, 61, (BATCH, SEQ))
     mask = (torch.rand(BATCH, SEQ) > 0.2).float()

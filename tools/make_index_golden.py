@@ -122,7 +122,8 @@ def main():
     index_case([5, 0, 0, 3, 7, 0, 2, 9, 4, 0], 0, 10, 4, 1234, 10, 0)  # empty documents
     index_case(small, 1, 5, 1, 7, 30, 0)  # a part of the data, samples of one token
     index_case(small, 0, 6, 100, 99, 3, 0)  # samples longer than an epoch
-    # An epoch of these has ten samples. The last epoch is shuffled separately if less than 80 % of it is needed, so with eight it is not.
+    # An epoch of these has ten samples. The last epoch is shuffled separately if less than 80 % of it is needed, so
+    # with eight it is not.
     for wanted in (17, 18, 19):
         index_case([9, 11, 13, 8], 0, 4, 4, 1234, wanted, 0)
     rule = [1 + (i * 17 + i // 3) % 251 for i in range(5000)]

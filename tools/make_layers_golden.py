@@ -48,7 +48,8 @@ def conv2d(n, c, h, w, o, size, stride, padding):
     y = F.conv2d(x, weight, bias, stride, padding)
     dy = backward(y)
     return {"shape": [n, c, h, w, o, size, stride, padding], "x": pixels(x), "weight": flat(weight), "bias": flat(bias),
-            "y": pixels(y), "dy": pixels(dy), "dx": pixels(x.grad), "dweight": flat(weight.grad), "dbias": flat(bias.grad)}
+            "y": pixels(y), "dy": pixels(dy), "dx": pixels(x.grad), "dweight": flat(weight.grad),
+                "dbias": flat(bias.grad)}
 
 
 def pool2d(f, n, c, h, w, size, stride, padding):

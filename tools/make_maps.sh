@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each source
-# file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the source file
-# of its name. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source file too.
+# Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each
+# source file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the
+# source file of its name. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source
+# file too.
 #   tools/make_maps.sh [check] [ROOM...]     with check: writes nothing, and ends with 1 if a guide would change
 set -eu
 export LC_ALL=C
@@ -19,7 +20,8 @@ status=0
 # Paths below the room, sorted: its own files first, then each folder, public headers last.
 room_files() { # ROOM
     find "src/$1" -name tests -prune -o \( -name '*.[ch]' -o -name '*.txt' \) -printf '%P\n' |
-        awk '{ n = split($0, part, "/"); folder = substr($0, 1, length($0) - length(part[n])); print (folder ~ /^include\// ? "~" folder : folder) "\t" part[n] "\t" $0 }' |
+        awk \
+            '{ n = split($0, part, "/"); folder = substr($0, 1, length($0) - length(part[n])); print (folder ~ /^include\// ? "~" folder : folder) "\t" part[n] "\t" $0 }' |
         sort -t "$(printf '\t')" -k1,1 -k2,2 | cut -f3
 }
 

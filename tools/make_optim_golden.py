@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/optimizer.json: AdamW, SGD, Adagrad, Muon and clipping as PyTorch computes them, Lamb by its formulas, schedule-free AdamW as schedulefree does, for tests/golden/test_optimizer.c.
+"""Writes tests/golden/optimizer.json: AdamW, SGD, Adagrad, Muon and clipping as PyTorch computes them, Lamb by its
+formulas, schedule-free AdamW as schedulefree does, for tests/golden/test_optimizer.c.
 
 usage: python tools/make_optim_golden.py tests/golden/optimizer.json
 
 Two parameters: a matrix "w" [3, 5] that decays and a vector "b" [5] that does not (Megatron's groups). Six steps; the
-gradients of a step are seeded normal numbers, written to the file, clipped at 1.0 over both tensors; the learning rate and
+gradients of a step are seeded normal numbers, written to the file, clipped at 1.0 over both tensors; the learning rate
+and
 the decay differ from step to step. All in float64, so that the file does not depend on the order of PyTorch's sums.
 """
 import json
@@ -110,7 +112,8 @@ def main():
         "amsgrad": run(lambda groups: torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, amsgrad=True)),
         "amsgrad_l2": run(lambda groups: torch.optim.Adam(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, amsgrad=True)),
         "maximize": run(lambda groups: torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, maximize=True)),
-        "accumulator": run(lambda groups: torch.optim.Adagrad(groups, lr=1e-3, initial_accumulator_value=0.5, eps=1e-8)),
+        "accumulator": run(lambda groups: torch.optim.Adagrad(groups, lr=1e-3, initial_accumulator_value=0.5,
+            eps=1e-8)),
         "schedule_free_adamw": run(
             lambda groups: schedulefree.AdamWScheduleFree(
                 groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, warmup_steps=4, r=0.5, weight_lr_power=2.0

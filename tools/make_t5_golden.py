@@ -4,7 +4,8 @@ transformers computes them in float64, with all gradients, for tests/golden/test
 
 usage: python tools/make_t5_golden.py tests/golden/t5.json
 
-Inputs and weights are numbers that both programs compute: element i of tensor number n is sin(1.7 i + n) / 2. transformers
+Inputs and weights are numbers that both programs compute: element i of tensor number n is sin(1.7 i + n) / 2.
+transformers
 computes norms and probabilities in float32 whatever the type; here they are float64.
 """
 import json

@@ -28,8 +28,10 @@ BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 def made_text():
     rng = random.Random(99)
     words = ["".join(rng.choice("etaoinshrdlu") for _ in range(rng.randint(1, 7))) for _ in range(600)]
-    words += ["naïve", "Straße", "привет", "日本語", "東京都", "안녕", "e\u0301le\u0301gant", "don't", "we'll", "I'M", "x=1;", "#include", "αβγ"]
-    ends = [" "] * 12 + [", ", ". ", "\n", "\n\n", "  ", "\t", " - ", "; ", "! ", "(", ") ", "'s ", "123 ", "2024-", "7"]
+    words += ["naïve", "Straße", "привет", "日本語", "東京都", "안녕", "e\u0301le\u0301gant", "don't", "we'll", "I'M", "x=1;",
+        "#include", "αβγ"]
+    ends = [" "] * 12 + [", ", ". ", "\n", "\n\n", "  ", "\t", " - ", "; ", "! ", "(", ") ", "'s ", "123 ", "2024-",
+        "7"]
     return "".join(rng.choice(words) + rng.choice(ends) for _ in range(40000))
 
 
@@ -57,14 +59,16 @@ def plain_bytes():
 
 
 def begin(token, t):
-    return processors.TemplateProcessing(single=f"{token} $A", pair=f"{token} $A {token} $B", special_tokens=[(token, t.token_to_id(token))])
+    return processors.TemplateProcessing(single=f"{token} $A", pair=f"{token} $A {token} $B",
+        special_tokens=[(token, t.token_to_id(token))])
 
 
 def characters(text, special, fallback=True, size=SIZE, **model):
     """A model of characters, as SentencePiece's: words begin with the mark, and no merge crosses to the next word."""
     t = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=fallback, fuse_unk=True, **model))
     t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
-    t.train_from_iterator(text, trainers.BpeTrainer(vocab_size=size, special_tokens=special + (BYTES if fallback else []),
+    t.train_from_iterator(text,
+        trainers.BpeTrainer(vocab_size=size, special_tokens=special + (BYTES if fallback else []),
                                                     limit_alphabet=150, show_progress=False))
     root = json.loads(t.to_str())
     root["added_tokens"] = [a for a in root["added_tokens"] if a["content"] not in BYTES]
@@ -78,11 +82,13 @@ def fallback_decoder(strip=True):
 
 
 def families(text):
-    t = byte_level(text, sequence(split(GPT4), plain_bytes()), ["<|begin_of_text|>", "<|end_of_text|>"], ignore_merges=True)
+    t = byte_level(text, sequence(split(GPT4), plain_bytes()), ["<|begin_of_text|>", "<|end_of_text|>"],
+        ignore_merges=True)
     t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), begin("<|begin_of_text|>", t)])
     yield "llama3", t, "<|end_of_text|>"
 
-    t = byte_level(text, sequence(split(QWEN2), plain_bytes()), ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], normalizers.NFC())
+    t = byte_level(text, sequence(split(QWEN2), plain_bytes()), ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        normalizers.NFC())
     t.post_processor = processors.ByteLevel(trim_offsets=False)
     yield "qwen2", t, "<|endoftext|>"
 
@@ -92,7 +98,8 @@ def families(text):
     yield "bloom", byte_level(text, sequence(split(BLOOM), plain_bytes()), ["<unk>", "<s>", "</s>"]), "</s>"
     yield "gpt4o", byte_level(text, sequence(split(GPT4O), plain_bytes()), ["<|endoftext|>"]), "<|endoftext|>"
 
-    many = sequence(split(r"[\r\n]"), split(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺ]+"), split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"), split(r"\s+$"),
+    many = sequence(split(r"[\r\n]"), split(r"\s?[A-Za-zµÀ-ÖØ-öø-ƺ]+"), split(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"),
+        split(r"\s+$"),
                     split("[一-龥ࠀ-一가-퟿]+"), pre_tokenizers.Digits(individual_digits=False), plain_bytes())
     yield "sequence", byte_level(text, many, ["<s>", "</s>"]), "</s>"
 
@@ -101,14 +108,18 @@ def families(text):
     yield "neox", t, "<|endoftext|>"
 
     t = byte_level(text, pre_tokenizers.ByteLevel(add_prefix_space=True), ["<s>", "<pad>", "</s>"])
-    t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True), AddedToken("<right>", rstrip=True, special=True)])
+    t.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True),
+        AddedToken("<right>", rstrip=True, special=True)])
     t.add_tokens([AddedToken("word", single_word=True)])
     t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     yield "opt", t, "</s>"
 
-    t = byte_level(text, sequence(split(" ", "removed"), split(r"[aeiou]", "merged_with_previous"), split("-", "merged_with_next"),
-                                  split(r"\d", "contiguous"), split(r"[(\[]", "isolated", True), plain_bytes()), ["<s>"],
-                   normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase(), normalizers.Strip(), normalizers.Replace(Regex(r"x+"), "y"),
+    t = byte_level(text, sequence(split(" ", "removed"), split(r"[aeiou]", "merged_with_previous"),
+        split("-", "merged_with_next"),
+                                  split(r"\d", "contiguous"), split(r"[(\[]", "isolated", True), plain_bytes()),
+                                      ["<s>"],
+                   normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase(), normalizers.Strip(),
+                       normalizers.Replace(Regex(r"x+"), "y"),
                                          normalizers.Replace("ll", "L")]))
     yield "behaviors", t, "<s>"
 
@@ -150,10 +161,12 @@ def wordpiece(text, lower=True, prefix="##", size=SIZE, **normalizer):
     t = Tokenizer(models.WordPiece(unk_token="[UNK]", continuing_subword_prefix=prefix))
     t.normalizer = normalizers.BertNormalizer(lowercase=lower, **normalizer)
     t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    t.train_from_iterator(text, trainers.WordPieceTrainer(vocab_size=size, special_tokens=BERT, show_progress=False, limit_alphabet=150,
+    t.train_from_iterator(text, trainers.WordPieceTrainer(vocab_size=size, special_tokens=BERT, show_progress=False,
+        limit_alphabet=150,
                                                           continuing_subword_prefix=prefix))
     t.decoder = decoders.WordPiece(prefix=prefix)
-    t.post_processor = processors.TemplateProcessing(single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+    t.post_processor = processors.TemplateProcessing(single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
                                                      special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     return t
 
@@ -172,8 +185,10 @@ def berts(text):
     t.pre_tokenizer = sequence(pre_tokenizers.WhitespaceSplit(), split(r"[^\w]+"))
     yield "bert-white", t, "[SEP]"
     t = wordpiece(text, lower=False)
-    second = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=True)
-    t.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False), second])
+    second = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True,
+        lowercase=True)
+    t.normalizer = normalizers.Sequence([normalizers.Nmt(),
+        normalizers.BertNormalizer(clean_text=False, strip_accents=False, lowercase=False), second])
     yield "bert-nmt", t, "[SEP]"
 
 
@@ -187,15 +202,19 @@ def unigrams(folder):
     mark = pre_tokenizers.Metaspace(prepend_scheme="always")
 
     extra = [f"<extra_id_{i}>" for i in range(9, -1, -1)]
-    t = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces + [(e, 0.0) for e in extra], 2))
+    t = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces + [(e, 0.0) for e in extra],
+        2))
     t.normalizer, t.pre_tokenizer, t.decoder = precompiled, mark, decoders.Metaspace(prepend_scheme="always")
     t.add_special_tokens(["<pad>", "</s>", "<unk>", *extra])
-    t.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>",
+        special_tokens=[("</s>", 1)])
     yield "t5", t, "</s>"
 
     t = Tokenizer(models.Unigram([("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + pieces, 3))
-    t.normalizer = normalizers.Sequence([precompiled, normalizers.Strip(left=False), normalizers.Replace(Regex(" {2,}"), "▁")])
-    t.pre_tokenizer, t.decoder = sequence(pre_tokenizers.WhitespaceSplit(), mark), decoders.Metaspace(prepend_scheme="always")
+    t.normalizer = normalizers.Sequence([precompiled, normalizers.Strip(left=False),
+        normalizers.Replace(Regex(" {2,}"), "▁")])
+    t.pre_tokenizer, t.decoder = sequence(pre_tokenizers.WhitespaceSplit(),
+        mark), decoders.Metaspace(prepend_scheme="always")
     t.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
     t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     yield "xlmr", t, "</s>"
@@ -204,7 +223,8 @@ def unigrams(folder):
     yield "xlmr-twice", t, "</s>"
 
     t = Tokenizer(models.Unigram([("<unk>", 0.0)] + pieces + [(b, -9.0) for b in BYTES], 0, True))
-    t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), precompiled])
+    t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(),
+        normalizers.Lowercase(), precompiled])
     t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
     t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     t.add_special_tokens(["<unk>"])
@@ -215,8 +235,10 @@ def like_gpt2(path):
     """The vocabulary of GPT-2 in the pipelines of others."""
     digits = sequence(pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False))
     for name, pre, normalizer, ignore in [("gpt2-llama3", sequence(split(GPT4), plain_bytes()), None, True),
-                                          ("gpt2-qwen2", sequence(split(QWEN2), plain_bytes()), normalizers.NFC(), False),
-                                          ("gpt2-starcoder", digits, None, False), ("gpt2-gpt4o", sequence(split(GPT4O), plain_bytes()), None, False)]:
+                                          ("gpt2-qwen2", sequence(split(QWEN2), plain_bytes()), normalizers.NFC(),
+                                              False),
+                                          ("gpt2-starcoder", digits, None, False),
+                                              ("gpt2-gpt4o", sequence(split(GPT4O), plain_bytes()), None, False)]:
         root = json.load(open(path, encoding="utf-8"))
         root["model"]["ignore_merges"] = ignore
         t = Tokenizer.from_str(json.dumps(root))
@@ -235,18 +257,23 @@ def sentencepieces(folder, text):
         "sp-llama": dict(byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
                          allow_whitespace_only_pieces=True, split_digits=True, character_coverage=0.998),
         "sp-nfkc": dict(character_coverage=0.998),
-        "sp-user": dict(user_defined_symbols=["<sep>", "abc", "▁▁"], add_dummy_prefix=False, byte_fallback=True, pad_id=3),
+        "sp-user": dict(user_defined_symbols=["<sep>", "abc", "▁▁"], add_dummy_prefix=False, byte_fallback=True,
+            pad_id=3),
         "sp-crossing": dict(split_by_whitespace=False, byte_fallback=True),
         "sp-unigram": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998),
-        "sp-t5": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998, pad_id=0, eos_id=1, unk_id=2, bos_id=-1),
-        "sp-unigram-bytes": dict(model_type="unigram", hard_vocab_limit=False, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
+        "sp-t5": dict(model_type="unigram", hard_vocab_limit=False, character_coverage=0.998, pad_id=0, eos_id=1,
+            unk_id=2, bos_id=-1),
+        "sp-unigram-bytes": dict(model_type="unigram", hard_vocab_limit=False, byte_fallback=True,
+            normalization_rule_name="identity", remove_extra_whitespaces=False,
                                  allow_whitespace_only_pieces=True, user_defined_symbols=["<sep>", "abc", "▁▁", "e f"]),
-        "sp-unigram-crossing": dict(model_type="unigram", hard_vocab_limit=False, split_by_whitespace=False, normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False,
+        "sp-unigram-crossing": dict(model_type="unigram", hard_vocab_limit=False, split_by_whitespace=False,
+            normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False,
                                     character_coverage=0.998),
     }
     for name, options in kinds.items():
         os.makedirs(os.path.join(folder, name), exist_ok=True)
-        sentencepiece.SentencePieceTrainer.train(model_prefix=os.path.join(folder, name, "tokenizer"), **{**common, **options})
+        sentencepiece.SentencePieceTrainer.train(model_prefix=os.path.join(folder, name, "tokenizer"),
+            **{**common, **options})
     os.remove(corpus)
 
 
@@ -259,7 +286,8 @@ def tiktoken_json(folder, text, size=900):
     learned = [bytes(back[c] for c in m[0] + m[1]) for m in map(tuple, json.loads(t.to_str())["model"]["merges"])]
     tokens = list(dict.fromkeys([bytes([b]) for b in range(256)] + learned))
     os.makedirs(os.path.join(folder, "tiktoken"), exist_ok=True)
-    rows = [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": b.decode(errors="replace")} for i, b in enumerate(tokens)]
+    rows = [{"rank": i, "token_bytes": base64.b64encode(b).decode(), "token_str": b.decode(errors="replace")} for i,
+        b in enumerate(tokens)]
     json.dump(rows, open(os.path.join(folder, "tiktoken", "tiktoken.json"), "w"))
 
 
@@ -267,8 +295,10 @@ def bert_vocabulary(folder, t):
     """A folder of `transformers` without a tokenizer.json."""
     os.makedirs(os.path.join(folder, "bert-vocab"), exist_ok=True)
     tokens = sorted(t.get_vocab().items(), key=lambda x: x[1])
-    open(os.path.join(folder, "bert-vocab", "vocab.txt"), "w", encoding="utf-8").writelines(token + "\n" for token, _ in tokens)
-    json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True}, open(os.path.join(folder, "bert-vocab", "tokenizer_config.json"), "w"))
+    open(os.path.join(folder, "bert-vocab", "vocab.txt"), "w", encoding="utf-8").writelines(token + "\n" for token,
+        _ in tokens)
+    json.dump({"tokenizer_class": "BertTokenizer", "do_lower_case": True},
+        open(os.path.join(folder, "bert-vocab", "tokenizer_config.json"), "w"))
 
 
 def main():

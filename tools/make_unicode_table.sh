@@ -7,7 +7,8 @@
 set -eu
 folder=${1:?the folder of UnicodeData.txt and PropList.txt}
 for file in UnicodeData.txt PropList.txt; do
-    [ -r "$folder/$file" ] || { echo "$folder/$file: not found; install it with: apt-get install unicode-data" >&2; exit 1; }
+    [ -r "$folder/$file" ] || { echo "$folder/$file: not found; install it with: apt-get install unicode-data" >&2; \
+        exit 1; }
 done
 version=$(sed -n '1s/.*PropList-\([0-9.]*\)\.txt.*/\1/p' "$folder/PropList.txt")
 

@@ -9,13 +9,14 @@
 #   tests: extended regular expression on the names of the tests (ctest -N) that must fail
 #   needs: what the processor must have (a flag of /proc/cpuinfo) for the mistake to have an effect
 #
-# To add one: make the mistake, run `git diff -U0 FILE`, put these lines above the output. The removed lines must occur once
-# in the file (otherwise use -U1 or more), so that the patch still applies when lines move; cli_test_mutants checks that each
-# patch applies. The copy is a git worktree in build-mutants with what is tracked or staged here, so `git add` new files.
+# To add one: make the mistake, run `git diff -U0 FILE`, put these lines above the output. The removed lines must occur
+# once in the file (otherwise use -U1 or more), so that the patch still applies when lines move; cli_test_mutants checks
+# that each patch applies. The copy is a git worktree in build-mutants with what is tracked or staged here, so `git add`
+# new files.
 #
-# A patch survives if all its tests pass. Then the other tests of its room and a short suite run as well, to tell whether
-# anything notices. A patch is stale if it does not apply or does not build, or if its tests do not exist. Either is a
-# failure. Ends with one line:  N caught, N survived, N stale, N skipped
+# A patch survives if all its tests pass. Then the other tests of its room and a short suite run as well, to tell
+# whether anything notices. A patch is stale if it does not apply or does not build, or if its tests do not exist.
+# Either is a failure. Ends with one line:  N caught, N survived, N stale, N skipped
 set -u
 
 head_line() { sed -n "s/^$1: *//p;/^---/q" "$2"; }
@@ -36,7 +37,8 @@ targets_of() {
             echo "$name"
         else
             script=tests/${name%%_*}/${name#*_}.sh
-            { echo megalith; grep -q 'cmake --install' "$script" && echo library; grep -oE 'ranks_[a-z_]+' "$script"; } | grep -xF "$targets"
+            { echo megalith; grep -q 'cmake --install' "$script" &&
+                echo library; grep -oE 'ranks_[a-z_]+' "$script"; } | grep -xF "$targets"
         fi
     done | sort -u
 }
@@ -134,7 +136,8 @@ main() {
 
     caught=0 survived=0 stale=0 skipped=0 times=
     for patch in "${patches[@]}"; do plant "$patch"; done
-    echo "$SECONDS s in all; the longest: $(sort -rn <<<"$times" | head -5 | sed 's/\([0-9]*\) \(.*\)/\2 \1 s/' | paste -sd, | sed 's/,/, /g')"
+    echo \
+        "$SECONDS s in all; the longest: $(sort -rn <<<"$times" | head -5 | sed 's/\([0-9]*\) \(.*\)/\2 \1 s/' | paste -sd, | sed 's/,/, /g')"
     echo "$caught caught, $survived survived, $stale stale, $skipped skipped"
     [ $((survived + stale)) -eq 0 ]
 }

@@ -40,12 +40,14 @@ def page(lines):
             fence = None if fence and mark and mark.group(1).startswith(fence) else fence or mark.group(1)
             yield i, i + 1, False
             i += 1
-        elif not line.strip() or re.match(r" *([|#<>]|---)", line) or (line.startswith("    ") and not lines[i - 1].strip()):
+        elif not line.strip() or re.match(r" *([|#<>]|---)", line) or (line.startswith("    ")
+            and not lines[i - 1].strip()):
             yield i, i + 1, False
             i += 1
         else:
             end = i + 1
-            while end < len(lines) and lines[end].strip() and not ITEM.match(lines[end]) and not re.match(r" *(```|~~~|[|#<>])", lines[end]):
+            while end < len(lines) and lines[end].strip() and not ITEM.match(lines[end]) and not re.match(
+                r" *(```|~~~|[|#<>])", lines[end]):
                 end += 1
             yield i, end, not any(line.endswith(("  ", "\\")) for line in lines[i:end])
             i = end

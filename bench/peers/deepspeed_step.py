@@ -25,7 +25,8 @@ def weights(layers, width):
     """Of a GPT-2, by Hugging Face's names; matrices of blocks as the file holds them, [in, out]."""
     found = {"wte.weight": torch.randn(VOCABULARY, width), "wpe.weight": torch.randn(SEQ, width)}
     for i in range(layers):
-        for name, out, inner in (("attn.c_attn", 3 * width, width), ("attn.c_proj", width, width), ("mlp.c_fc", 4 * width, width),
+        for name, out, inner in (("attn.c_attn", 3 * width, width), ("attn.c_proj", width, width),
+            ("mlp.c_fc", 4 * width, width),
                                  ("mlp.c_proj", width, 4 * width)):
             found[f"h.{i}.{name}.weight"], found[f"h.{i}.{name}.bias"] = torch.randn(inner, out), torch.zeros(out)
         for name in ("ln_1", "ln_2"):
@@ -39,7 +40,8 @@ def configuration(stage, dtype, tuned):
     if not tuned:
         optimizer["torch_adam"] = True
     return {"train_micro_batch_size_per_gpu": BATCH, "gradient_accumulation_steps": 1, "gradient_clipping": 1.0,
-            "bf16": {"enabled": dtype == "bf16"}, "zero_optimization": {"stage": stage}, "optimizer": {"type": "AdamW", "params": optimizer}}
+            "bf16": {"enabled": dtype == "bf16"}, "zero_optimization": {"stage": stage},
+                "optimizer": {"type": "AdamW", "params": optimizer}}
 
 
 def main():
@@ -48,7 +50,8 @@ def main():
     model = GPT(weights(12, 768), 12)
     if dtype == "bf16":
         model = model.bfloat16()
-    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=configuration(stage, dtype, tuned))
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(),
+        config=configuration(stage, dtype, tuned))
     if tuned:
         engine.compile()
     ids = torch.randint(0, VOCABULARY, (BATCH, SEQ))
@@ -62,7 +65,8 @@ def main():
         seconds.append(time.perf_counter() - start)
     if int(os.environ.get("RANK", "0")) == 0:
         print(json.dumps({"stage": stage, "step_s": statistics.median(seconds[2:]),
-                          "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "loss": float(loss)}), flush=True)
+                          "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                              "loss": float(loss)}), flush=True)
 
 
 main()

@@ -22,8 +22,10 @@ def write_model(path):
     header = np.zeros(256, dtype=np.int32)
     header[:8] = [20240326, 3, POSITIONS, VOCAB, LAYERS, HEADS, WIDTH, PADDED]
     C, L = WIDTH, LAYERS
-    shapes = [(PADDED * C, 0), (POSITIONS * C, 0), (L * C, 1), (L * C, None), (L * 3 * C * C, 0), (L * 3 * C, None), (L * C * C, 0),
-              (L * C, None), (L * C, 1), (L * C, None), (L * 4 * C * C, 0), (L * 4 * C, None), (L * 4 * C * C, 0), (L * C, None), (C, 1),
+    shapes = [(PADDED * C, 0), (POSITIONS * C, 0), (L * C, 1), (L * C, None), (L * 3 * C * C, 0), (L * 3 * C, None),
+        (L * C * C, 0),
+              (L * C, None), (L * C, 1), (L * C, None), (L * 4 * C * C, 0), (L * 4 * C, None), (L * 4 * C * C, 0),
+                  (L * C, None), (C, 1),
               (C, None)]
     random = np.random.default_rng(1)
     with open(path, "wb") as f:
@@ -56,7 +58,8 @@ def main():
         with open(os.path.join(folder, "train_gpt2.c"), "w", encoding="utf-8") as f:
             f.write(source)
         shutil.copytree(os.path.join(checkout, "llmc"), os.path.join(folder, "llmc"))
-        subprocess.run(["gcc", "-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fopenmp", "-DOMP", "train_gpt2.c", "-o",
+        subprocess.run(["gcc", "-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-fopenmp", "-DOMP",
+            "train_gpt2.c", "-o",
                         "train", "-lm"], cwd=folder, check=True, stdout=sys.stderr)
         write_model(os.path.join(folder, "gpt2_124M.bin"))
         data = os.path.join(folder, "dev/data/tinyshakespeare")

@@ -44,7 +44,8 @@ def make_tiktoken(folder):
     end = "<|endoftext|>"
     ranks = {bytes(byte_of[c] for c in token): i for token, i in vocab.items() if token != end}
     pattern = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
-    return tiktoken.Encoding("gpt2-of-the-bench", pat_str=pattern, mergeable_ranks=ranks, special_tokens={end: vocab[end]})
+    return tiktoken.Encoding("gpt2-of-the-bench", pat_str=pattern, mergeable_ranks=ranks,
+        special_tokens={end: vocab[end]})
 
 
 def make_tokenizers(folder):
@@ -98,7 +99,8 @@ def preprocessor(path, folder):
             with open(os.path.join(out, "out.bin"), "wb") as target:
                 sizes = []
                 for line in source:
-                    ids = np.array(t.encode(json.loads(line)["text"], add_special_tokens=False).ids + [50256], dtype=np.uint16)
+                    ids = np.array(t.encode(json.loads(line)["text"], add_special_tokens=False).ids + [50256],
+                        dtype=np.uint16)
                     target.write(ids.tobytes(order="C"))
                     sizes.append(len(ids))
             np.array(sizes, dtype=np.int32).tofile(os.path.join(out, "out.idx"))
@@ -107,7 +109,8 @@ def preprocessor(path, folder):
 
 
 first, second, how = sys.argv[1:4]
-run = trainer(first, second) if how == "train" else preprocessor(first, second) if how == "preprocess" else encoder(first, second, how)
+run = trainer(first, second) if how == "train" else preprocessor(first,
+    second) if how == "preprocess" else encoder(first, second, how)
 print("ready", flush=True)
 for line in sys.stdin:
     if line == "quit\n":

@@ -2,7 +2,8 @@
 """A training step in PyTorch that obeys the lines bench/bench_step.c does, on the weights and tokens it exported.
 
 usage: torch_step.py FOLDER f32|bf16 eager|compile [B=4 T=1024 heads=12]
-FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2, BERT and T5 are written out here;
+FOLDER holds config.json and model.safetensors (somewhere below), tokens.bin and labels.bin. GPT-2, BERT and T5 are
+written out here;
 another model is the one of transformers, with sdpa. Lines read: run N, memory, quit.
 """
 import glob
@@ -72,10 +73,12 @@ class Encoder(nn.Module):
         super().__init__()
         self.heads = heads
         qkv = [weights[f"{prefix}attention.self.{name}.weight"] for name in ("query", "key", "value")]
-        self.qkv = linear_of(torch.cat(qkv), torch.cat([weights[f"{prefix}attention.self.{name}.bias"] for name in ("query", "key", "value")]))
+        self.qkv = linear_of(torch.cat(qkv),
+            torch.cat([weights[f"{prefix}attention.self.{name}.bias"] for name in ("query", "key", "value")]))
         self.out, self.up, self.down = (linear_of(weights[f"{prefix}{name}.weight"], weights[f"{prefix}{name}.bias"])
                                         for name in ("attention.output.dense", "intermediate.dense", "output.dense"))
-        self.norm_1, self.norm_2 = (norm_of(weights, f"{prefix}{name}") for name in ("attention.output.LayerNorm", "output.LayerNorm"))
+        self.norm_1, self.norm_2 = (norm_of(weights, f"{prefix}{name}")
+            for name in ("attention.output.LayerNorm", "output.LayerNorm"))
 
     def forward(self, x):
         b, t, c = x.shape
@@ -94,7 +97,8 @@ class BERT(nn.Module):
         layers = sum(1 for name in weights if name.endswith("intermediate.dense.weight"))
         self.blocks = nn.ModuleList(Encoder(weights, f"bert.encoder.layer.{i}.", heads) for i in range(layers))
         self.pooler, self.pairs, self.transform = (linear_of(weights[name + ".weight"], weights[name + ".bias"])
-                                                   for name in ("bert.pooler.dense", "cls.seq_relationship", "cls.predictions.transform.dense"))
+                                                   for name in ("bert.pooler.dense", "cls.seq_relationship",
+                                                       "cls.predictions.transform.dense"))
         self.transform_norm = norm_of(weights, "cls.predictions.transform.LayerNorm")
         self.bias = nn.Parameter(weights["cls.predictions.bias"].clone())
 
@@ -106,7 +110,8 @@ class BERT(nn.Module):
             x = block(x)
         logits = F.linear(self.transform_norm(F.gelu(self.transform(x))), self.word, self.bias)
         pairs = self.pairs(torch.tanh(self.pooler(x[:, 0])))
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), labels.view(-1)) + F.cross_entropy(pairs.float(), torch.arange(b) % 2)
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(),
+            labels.view(-1)) + F.cross_entropy(pairs.float(), torch.arange(b) % 2)
 
 
 def linear_of(weight, bias):
@@ -132,11 +137,13 @@ class T5Layer(nn.Module):
         last = 2 if self.is_decoder else 1
         own, cross = prefix + "layer.0.SelfAttention.", prefix + "layer.1.EncDecAttention."
         self.norms = nn.ParameterList(weights[f"{prefix}layer.{i}.layer_norm.weight"].clone() for i in range(last + 1))
-        self.qkv, self.out = plain_of(torch.cat([weights[f"{own}{name}.weight"] for name in "qkv"])), plain_of(weights[own + "o.weight"])
+        self.qkv, self.out = plain_of(torch.cat([weights[f"{own}{name}.weight"]
+            for name in "qkv"])), plain_of(weights[own + "o.weight"])
         if self.is_decoder:
             self.query, self.cross_out = plain_of(weights[cross + "q.weight"]), plain_of(weights[cross + "o.weight"])
             self.source = plain_of(torch.cat([weights[f"{cross}{name}.weight"] for name in "kv"]))
-        self.up, self.down = (plain_of(weights[f"{prefix}layer.{last}.DenseReluDense.{name}.weight"]) for name in ("wi", "wo"))
+        self.up, self.down = (plain_of(weights[f"{prefix}layer.{last}.DenseReluDense.{name}.weight"])
+            for name in ("wi", "wo"))
 
     def attend(self, q, k, v, mask):
         q, k, v = (z.view(z.shape[0], z.shape[1], self.heads, -1).transpose(1, 2) for z in (q, k, v))
@@ -145,7 +152,8 @@ class T5Layer(nn.Module):
     def forward(self, x, mask, source):
         x = x + self.out(self.attend(*self.qkv(rms(x, self.norms[0])).chunk(3, dim=2), mask))
         if self.is_decoder:
-            x = x + self.cross_out(self.attend(self.query(rms(x, self.norms[1])), *self.source(source).chunk(2, dim=2), None))
+            x = x + self.cross_out(self.attend(self.query(rms(x, self.norms[1])), *self.source(source).chunk(2, dim=2),
+                None))
         return x + self.down(F.relu(self.up(rms(x, self.norms[-1]))))
 
 
@@ -158,7 +166,8 @@ class T5(nn.Module):
             setattr(self, stack, nn.ModuleList(T5Layer(weights, f"{stack}.block.{i}.", heads) for i in range(layers)))
             setattr(self, stack + "_norm", nn.Parameter(weights[stack + ".final_layer_norm.weight"].clone()))
             setattr(self, stack + "_bias",
-                    nn.Parameter(weights[stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"].clone()))
+                    nn.Parameter(weights[stack
+                        + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"].clone()))
 
     def stack(self, stack, ids, source):
         t, is_decoder = ids.shape[1], stack == "decoder"
@@ -186,7 +195,8 @@ def relative_buckets(t, is_two_sided, buckets, distance=128):
     else:
         apart = (-apart).clamp(min=0)
     exact = buckets // 2
-    far = exact + (torch.log(apart.clamp(min=1).float() / exact) / math.log(distance / exact) * (buckets - exact)).long()
+    far = exact + (torch.log(apart.clamp(min=1).float() / exact) / math.log(distance / exact) * (
+        buckets - exact)).long()
     return bucket + torch.where(apart < exact, apart, far.clamp(max=buckets - 1))
 
 
@@ -204,7 +214,8 @@ class OfTransformers(nn.Module):
     def __init__(self, folder):
         super().__init__()
         from transformers import AutoModelForCausalLM
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").train()
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+            attn_implementation="sdpa").train()
 
     def forward(self, ids, labels):
         logits = self.model(input_ids=ids, use_cache=False).logits

@@ -60,8 +60,8 @@ static void embed(const mega_builder *b, const void *self, mega_flow *f)
 }
 
 /* Each byte gathers from those before it what matters (attention), then works on what it gathered (two linear layers).
- * Both add to what was there. A column layer and the row layer after it are the pair that tensor-parallel ranks divide; on one rank they
- * are plain linear layers. */
+ * Both add to what was there. A column layer and the row layer after it are the pair that tensor-parallel ranks divide;
+ * on one rank they are plain linear layers. */
 static void block(const mega_builder *b, const void *self, mega_flow *f)
 {
     const mega_attention_options attention = {

@@ -1,5 +1,5 @@
-/* Tensors that a folder may have beside or instead of another, with the same values: a head that is the table of tokens,
- * the tables of both stacks of a T5. */
+/* Tensors that a folder may have beside or instead of another, with the same values: a head that is the table of
+ * tokens, the tables of both stacks of a T5. */
 #ifndef MEGALITH_HF_COPIES_H
 #define MEGALITH_HF_COPIES_H
 

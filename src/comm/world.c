@@ -14,8 +14,8 @@
 #define DEFAULT_TIMEOUT_S 600.0
 #define HOST_TIMEOUT_S    6.0
 
-/* 3 MB of it are our own code, 1 MB what libmicrohttpd brings. How much of a library is mapped depends on the kernel and
- * its page cache: 9.9 MB were measured on one kind of machine, 11.5 MB on another. */
+/* 3 MB of it are our own code, 1 MB what libmicrohttpd brings. How much of a library is mapped depends on the kernel
+ * and its page cache: 9.9 MB were measured on one kind of machine, 11.5 MB on another. */
 #define PROCESS_BYTES ((size_t)10800000)
 #define MPI_BYTES     ((size_t)6400000)
 

@@ -122,8 +122,8 @@ void hf_t5_write(const mega_model_shape *s, void *user, hf_put *put);
 void hf_put_decoder_start(const mega_model_shape *s, void *user, hf_put *put);
 int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as the encoder has */
 
-/* Names of tensors that Llama and the families after it have, in parts; a family adds to them, or writes its own in place
- * of a part. */
+/* Names of tensors that Llama and the families after it have, in parts; a family adds to them, or writes its own in
+ * place of a part. */
 #define HF_LLAMA_PATHS                                                                                            \
     .root = "model", .block = "model.layers.%d", .end = "", .tokens = "embed_tokens", .final_norm = "model.norm", \
     .head = "lm_head", .tied = "model.embed_tokens"

@@ -30,7 +30,8 @@ else:
     assert settings["num_layers"].number_value == 2 and settings["lr"].number_value == 1e-3
     assert settings["monitor_csv"].bool_value and settings["optimizer"].string_value == "adam"
     board, settings = load("board/megatron")
-    norms = {(x, n): board.Scalars(f"optimizer/{x}_{n}") for x in ("variance", "variance_sqrt", "momentum", "weight") for n in ("l2", "l1", "abs_max")}
+    norms = {(x, n): board.Scalars(f"optimizer/{x}_{n}") for x in ("variance", "variance_sqrt", "momentum", "weight")
+        for n in ("l2", "l1", "abs_max")}
     assert all([e.step for e in values] == [3, 6] for values in norms.values()), norms
     assert all(e.step == 16 * 2 * k for k, e in zip((3, 6), board.Scalars("optimizer/weight_l2 vs tokens")))
     for k in (0, 1):  # what holds between norms of the same numbers
@@ -54,7 +55,8 @@ else:
     assert summary["Train/Samples/train_loss"] == losses[-1][1] and summary["_step"] == 64, summary
 
     def inspect(run):
-        done = subprocess.run([sys.executable, "-m", "wandb", "leet", "inspect", "--json", run], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "wandb", "leet", "inspect", "--json", run], capture_output=True,
+            text=True)
         if "No such command" in done.stderr:
             return None
         assert done.returncode == 0, done.stderr
@@ -73,7 +75,8 @@ else:
     records = inspect(ours)
     if records is None:
         records = list(old_reader(ours))
-        history = [{i.key: json.loads(i.value_json) for i in r.history.item} for r in records if r.WhichOneof("record_type") == "history"]
+        history = [{i.key: json.loads(i.value_json) for i in r.history.item} for r in records
+            if r.WhichOneof("record_type") == "history"]
         assert records[1].run.project == "poems", records[1]
     else:
         text = json.dumps(records)

@@ -22,7 +22,8 @@ class Page(html.parser.HTMLParser):
         if tag == "figure":
             self.figure = a["id"]
         if tag == "path" and a.get("class", "").startswith("c") and "h16" not in a["d"]:
-            self.curves.setdefault(self.figure, []).append((a["stroke"], a["d"].count("M") + a["d"].count("L"), "d" in a["class"].split()))
+            self.curves.setdefault(self.figure, []).append((a["stroke"], a["d"].count("M") + a["d"].count("L"),
+                "d" in a["class"].split()))
         if tag == "tr":
             self.row = []
         if tag in ("td", "th") and self.row is not None:
@@ -51,7 +52,8 @@ assert page.open == [], page.open
 assert page.sections == ["summary", "curves", "layout", "memory", "schedule", "machine", "configuration"], page.sections
 colors = [curve[0] for curve in page.curves["learning-rate"]]
 assert len(set(colors)) == 2, colors
-assert [c[:1] + c[2:] for c in page.curves["loss"]] == [(colors[0], False), (colors[0], True), (colors[1], False), (colors[1], True)], page.curves["loss"]
+assert [c[:1] + c[2:] for c in page.curves["loss"]] == [(colors[0], False), (colors[0], True), (colors[1], False),
+    (colors[1], True)], page.curves["loss"]
 for number, path in enumerate(sys.argv[2:]):
     rows = [json.loads(line) for line in open(path, encoding="utf-8")]
     losses = [row["lm_loss"] for row in rows if "lm_loss" in row]
@@ -74,4 +76,5 @@ for number, path in enumerate(sys.argv[2:]):
         assert shown == f'{option["value"]} {option["set_by"]}', (option, shown)
 options = page.rows["configuration"]
 assert options["seed"] == ["1234 default", "99 command line"], options["seed"]
-assert options["data_parallel_size" if "data_parallel_size" in options else "ffn_hidden_size"][0].endswith("derived"), options["ffn_hidden_size"]
+assert options["data_parallel_size" if "data_parallel_size" in options
+    else "ffn_hidden_size"][0].endswith("derived"), options["ffn_hidden_size"]

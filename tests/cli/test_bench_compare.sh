@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bench/compare.py compares a result with itself, with a worse and a better one, with one that lacks figures, and with no result.
+# bench/compare.py compares a result with itself, with a worse and a better one, with one that lacks figures, and with
+# no result.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 command -v python3 >/dev/null || skip "no python3, in which bench/compare.py is written"
 result() { # NAME VALUE [LOW HIGH] …: a file of figures, on standard output
@@ -25,7 +26,8 @@ totals() { grep -q "^$1 worse\$" out || note "not $1 worse"; }
 
 for record in "$MEGA_SOURCE"/bench/records/*.json; do
     compare 0 "$record" "$record"
-    [ "$(grep -cE ' \+0\.0 % (same|machine)$' out)" = "$(grep -o '"name"' "$record" | wc -l)" ] || note "a record is not the same as itself"
+    [ "$(grep -cE ' \+0\.0 % (same|machine)$' out)" = "$(grep -o '"name"' "$record" | wc -l)" ] ||
+        note "a record is not the same as itself"
 done
 
 result step_of_torch 1.5 1.4 1.6 cold_start_s 0.1 0.09 0.11 tokenize_mb_s 100 90 110 allocations_per_step 0 - - \

@@ -16,22 +16,27 @@ diff <("$MEGALITH" help --environment-page) "$MEGA_SOURCE/docs/environment.md" >
     fail "docs/environment.md is not what \`megalith help --environment-page\` writes; write it again"
 diff <("$MEGA_SOURCE/tools/make_errors_page.sh") "$MEGA_SOURCE/docs/errors.md" >/dev/null ||
     fail "docs/errors.md is not what tools/make_errors_page.sh writes; write it again"
-[ "$(grep -cE '^\| [0-9]+ \| `MEGA_(OK|ERR_[A-Z_]+)` \| [a-z /]+ \| [a-z]' "$MEGA_SOURCE/docs/errors.md")" = "$(grep -cE '^    MEGA_(OK|ERR_[A-Z_]+)\b' "$MEGA_SOURCE/src/base/include/megalith/status.h")" ] ||
+[ "$(grep -cE '^\| [0-9]+ \| `MEGA_(OK|ERR_[A-Z_]+)` \| [a-z /]+ \| [a-z]' "$MEGA_SOURCE/docs/errors.md")" = \
+    "$(grep -cE '^    MEGA_(OK|ERR_[A-Z_]+)\b' "$MEGA_SOURCE/src/base/include/megalith/status.h")" ] ||
     fail "docs/errors.md does not name and explain every status"
 # Every environment variable that the source reads is on the page.
-for name in $(find "$MEGA_SOURCE/src" -name '*.c' ! -path '*/tests/*' -exec cat {} + | grep -oE '"(MEGA|OMPI_COMM|PMIX?|SLURM|OMP|TORCHELASTIC|MPI)_[A-Z_]+"|getenv\("[A-Z_]+"\)' |
+for name in $(find "$MEGA_SOURCE/src" -name '*.c' ! -path '*/tests/*' -exec cat {} + |
+    grep -oE '"(MEGA|OMPI_COMM|PMIX?|SLURM|OMP|TORCHELASTIC|MPI)_[A-Z_]+"|getenv\("[A-Z_]+"\)' |
     grep -oE '[A-Z][A-Z_]+' | grep -vE '^MEGA_(OK|ERR_|INIT_|EVAL$|GENERATE$|RUN_)' | sort -u); do
-    grep -q "\`$name\`" "$MEGA_SOURCE/docs/environment.md" || fail "docs/environment.md does not have $name, which the source reads; add it to src/config/environment.c"
+    grep -q "\`$name\`" "$MEGA_SOURCE/docs/environment.md" ||
+        fail "docs/environment.md does not have $name, which the source reads; add it to src/config/environment.c"
 done
 
-"$MEGALITH" pretrain_gpt --help | grep -qF "  --data-path VALUE…              prefix of" || fail "columns of --help count bytes"
+"$MEGALITH" pretrain_gpt --help | grep -qF "  --data-path VALUE…              prefix of" ||
+    fail "columns of --help count bytes"
 "$MEGALITH" help | grep -q "^  pretrain_gpt  *trains a GPT$" || fail "help does not list pretrain_gpt"
 "$MEGALITH" --help | grep -q "^usage: megalith COMMAND" || fail "--help"
 "$MEGALITH" --version | grep -q "^megalith [0-9]" || fail "--version"
 "$MEGALITH" >/dev/null 2>&1
 [ $? -eq 2 ] || fail "no command at all: exit status"
 
-for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data train_tokenizer tokenize data plot launch; do
+for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data train_tokenizer tokenize data plot launch; \
+    do
     "$MEGALITH" $command --help >help 2>&1 || fail "$command --help: exit status"
     grep -q "^usage: megalith $command" help || fail "$command --help: usage"
     grep -q "^example" help || fail "$command --help: example"
@@ -58,7 +63,8 @@ for typed in checkpoint convert export; do
     esac
 done
 text=$("$MEGALITH" tokenise 2>&1) && fail "tokenise: exit status 0"
-[ "$text" = 'megalith: error: "tokenise" is not a command; did you mean tokenize?; megalith help lists them' ] || fail "tokenise: $text"
+[ "$text" = 'megalith: error: "tokenise" is not a command; did you mean tokenize?; megalith help lists them' ] ||
+    fail "tokenise: $text"
 text=$("$MEGALITH" pretrain 2>&1) && fail "pretrain: exit status 0"
 case "$text" in
 *'did you mean pretrain_gpt, pretrain_bert or pretrain_t5?'*) ;;

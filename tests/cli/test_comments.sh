@@ -13,7 +13,8 @@ int here_is(void) { return there_is("here_is_not"); }
 C
 echo "other_word of another program" >few.txt
 echo src/room/here.c | python3 "$check" few.txt >out && note "a name that does not exist is not found"
-sort out | diff - <(printf 'src/room/here.c:%s\n' '1: gone.c' '1: nowhere' '2: FAMILY_NAME') || note "other names than these three"
+sort out | diff - <(printf 'src/room/here.c:%s\n' '1: gone.c' '1: nowhere' '2: FAMILY_NAME') ||
+    note "other names than these three"
 echo "never_met of another program" >>few.txt
 echo src/room/here.c | python3 "$check" few.txt >out
 grep -q 'never_met: no comment has it' out || note "a row without use is not found"
@@ -21,5 +22,6 @@ grep -q 'never_met: no comment has it' out || note "a row without use is not fou
 cd "$MEGA_SOURCE" || exit 1
 if [ -e .git ]; then git ls-files; else find . -type f -not -path './build*' -printf '%P\n'; fi >"$work/files"
 [ "$(wc -l <"$work/files")" -gt 1000 ] || note "only $(wc -l <"$work/files") files were looked at"
-python3 "$check" "$foreign" <"$work/files" >"$work/wrong" || note "comments with names that do not exist:" "$(cat "$work/wrong")"
+python3 "$check" "$foreign" <"$work/files" >"$work/wrong" ||
+    note "comments with names that do not exist:" "$(cat "$work/wrong")"
 finish

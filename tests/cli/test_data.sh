@@ -31,54 +31,68 @@ has '^ +0 +0 +0 +1 +65 "A" +98 "b" +$'
 has '256 "<\|endoftext\|>"'
 has '"\\xc3"'
 has '"\\n"'
-# after an end of document: positions start at 0, attention does not reach further back, and the end id itself has no loss
-awk '$1 ~ /^[0-9]+$/ { if (eod && !($2 == 0 && $3 == $1)) bad = 1; eod = ($5 == 256); if (eod && $4 != 0) bad = 1 } /^---/ { eod = 0 }
+# after an end of document: positions start at 0, attention does not reach further back, and the end id itself has no
+# loss
+awk \
+    '$1 ~ /^[0-9]+$/ { if (eod && !($2 == 0 && $3 == $1)) bad = 1; eod = ($5 == 256); if (eod && $4 != 0) bad = 1 } /^---/ { eod = 0 }
     END { exit bad }' out || fail "masks and positions"
 run data show a_text_document && has '^65 98 10 256$' && has '^ids alone' || fail "show without a tokenizer"
 run data show a_text_document --num-samples 1 && fail "samples of no length"
 grep -q -- '--seq-length' err || fail "which option is missing"
-run data show a_text_document --num-samples 1 --seq-length 4 --reset-position-ids && fail "ends of documents without a tokenizer"
+run data show a_text_document --num-samples 1 --seq-length 4 --reset-position-ids &&
+    fail "ends of documents without a tokenizer"
 grep -q -- '--reset-position-ids: no tokenizer is given' err || fail "what knows the ends of documents"
 run data show a_text_document --tokenizer-type ByteTokenizer --first 9 --num-documents 1 && fail "document 9 of 3"
 
 printf '{"text": "One is here. Two is there."}\n{"text": "Three came. Four went. Five slept."}\n' >s.jsonl
-run preprocess_data --tokenizer-type ByteTokenizer --input s.jsonl --output-prefix s --split-sentences || fail "preprocess sentences"
-run data show s_text_sentence --tokenizer-type ByteTokenizer --seq-length 4 && has '^--- document 1 of 2' && has '^Four went\.$' ||
+run preprocess_data --tokenizer-type ByteTokenizer --input s.jsonl --output-prefix s --split-sentences ||
+    fail "preprocess sentences"
+run data show s_text_sentence --tokenizer-type ByteTokenizer --seq-length 4 && has '^--- document 1 of 2' &&
+    has '^Four went\.$' ||
     fail "show sentences"
 grep -q '^--- sample' out && fail "samples of a GPT of sentences"
-run data show s_text_sentence --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 && fail "samples of a tokenizer without [CLS]"
+run data show s_text_sentence --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 &&
+    fail "samples of a tokenizer without [CLS]"
 grep -qF -- 'lacks [CLS]' err || fail "what the tokenizer lacks"
 run data show s_text_sentence --num-samples 1 --seq-length 4 && fail "samples of sentences without a tokenizer"
 grep -q -- '--num-samples: s_text_sentence has sentences' err || fail "why there are no samples"
 
 # samples of BERT and T5
-printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . one two three four five is here there came went slept >vocab.txt
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . one two three four five is here there came went slept \
+    >vocab.txt
 words=(--tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt --vocab-extra-ids 9)
-for i in 1 2 3 4 5 6; do printf '{"text": "One is here. Two is there. Three came. Four went. Five slept. One went here."}\n'; done >w.jsonl
+for i in 1 2 3 4 5 6; do printf \
+    '{"text": "One is here. Two is there. Three came. Four went. Five slept. One went here."}\n'; done >w.jsonl
 run preprocess_data "${words[@]}" --input w.jsonl --output-prefix w --split-sentences || fail "preprocess words"
-run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --mask-prob 0.3 --short-seq-prob 0 || fail "samples of BERT"
+run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --mask-prob 0.3 --short-seq-prob 0 ||
+    fail "samples of BERT"
 has '^--- sample 2 of [0-9]+, [0-9]+ tokens of 24'
 has '^(the texts are in order|the second text comes first)$'
 has '^ +0 +0 +2 " ?\[CLS\]"'
 has '^ +[0-9]+ +[01] +4 " ?\[MASK\]" +[0-9]+ " ?[a-z.]+"'
 has '^ +[0-9]+ +1 +3 " ?\[SEP\]"'
-run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --bert-no-binary-head --eod-mask-loss || fail "samples of single texts"
+run data show w_text_sentence "${words[@]}" --num-samples 3 --seq-length 24 --bert-no-binary-head --eod-mask-loss ||
+    fail "samples of single texts"
 grep -qE '^the texts|second text| +[0-9]+ +1 ' out && fail "pairs without a binary head"
 grep -q -- '--eod-mask-loss .*has no effect' err || fail "an option of a GPT is passed over"
-run data show w_text_sentence "${words[@]}" --num-samples 2 --seq-length 24 --decoder-seq-length 16 --mask-prob 0.3 --bert-nsp || fail "samples of T5"
+run data show w_text_sentence "${words[@]}" --num-samples 2 --seq-length 24 --decoder-seq-length 16 --mask-prob 0.3 \
+    --bert-nsp || fail "samples of T5"
 has '^ +[0-9]+ +[0-9]+ " ?<extra_id_0>" *$'
 has '^ +[0-9]+ +[0-9]+ " ?<extra_id_0>" +[0-9]+ " ?[a-z.]+"'
 has 'input of the decoder'
 grep -q -- '--bert-nsp .*has no effect' err || fail "an option of BERT is passed over"
-run data show a_text_document --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 --mask-prob 0.3 || fail "samples of a GPT"
+run data show a_text_document --tokenizer-type ByteTokenizer --num-samples 1 --seq-length 4 --mask-prob 0.3 ||
+    fail "samples of a GPT"
 grep -q -- '--mask-prob 0.3 .*has no effect' err || fail "an option of sentences is passed over"
 
-run data verify a_text_document --tokenizer-type ByteTokenizer && has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||
+run data verify a_text_document --tokenizer-type ByteTokenizer &&
+    has 'whole, 3 documents, 10 tokens, all in the vocabulary' ||
     fail "verify"
 run data verify a_text_document --tokenizer-type NullTokenizer --vocab-size 100 && fail "verify with a small vocabulary"
 grep -q 'is 256, expected 0 to 100' err || fail "which token"
 
-run data merge a_text_document a_text_document --output-prefix twice --dry-run && [ ! -e twice.bin ] || fail "merge --dry-run wrote"
+run data merge a_text_document a_text_document --output-prefix twice --dry-run && [ ! -e twice.bin ] ||
+    fail "merge --dry-run wrote"
 run data merge a_text_document a_text_document --output-prefix twice || fail "merge"
 run data info twice && has '^  documents  +6$' && has '^  tokens  +20' || fail "merged"
 mkdir folder && cp a_text_document.* folder && cp twice.bin folder/b.bin && cp twice.idx folder/b.idx
@@ -97,7 +111,8 @@ ls no.* >/dev/null 2>&1 && fail "files left by a merge that failed"
 
 truncate -s -1 a_text_document.bin
 run data verify a_text_document twice && fail "a cut file"
-grep -q 'a_text_document.bin: found 19 bytes, expected 20' err && has '^twice: whole' || fail "the cut one is named, the other still checked"
+grep -q 'a_text_document.bin: found 19 bytes, expected 20' err && has '^twice: whole' ||
+    fail "the cut one is named, the other still checked"
 run data shuffle x && fail "no such verb"
 grep -q 'expected show, info, verify or merge' err || fail "verbs"
 exit 0

@@ -21,7 +21,8 @@ CC=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 sanitize=$(sed -n 's/^MEGA_SANITIZE:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 printf '#!/bin/sh\nexec %s "$@"\n' "$CC${sanitize:+ -fsanitize=$sanitize}" >bin/cc
 chmod +x bin/cc
-unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe PKG_CONFIG_PATH
+unset CC MAKEFLAGS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe \
+    PKG_CONFIG_PATH
 
 # Functions that the script of a page calls. The output and errors of a block of commands go to page_out.
 cat >page_functions <<'FUNCTIONS'
@@ -88,7 +89,8 @@ for page in "$MEGA_SOURCE"/docs/*.md; do
     mkdir "$work/$name"
     checks_names "$page"
     { cat page_functions; awk -f "$MEGA_SOURCE/tests/kit/page_to_shell.awk" "$page"; } >"$work/$name.sh"
-    if (cd "$work/$name" && cp ../examples/*.c . && PATH="$work/bin:$PATH" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH \
+    if (cd "$work/$name" && cp ../examples/*.c . &&
+        PATH="$work/bin:$PATH" env -u MEGA_SOURCE -u MEGA_BUILD -u MEGALITH \
         bash "$work/$name.sh" "docs/$name.md" >"$work/log" 2>&1 </dev/null); then
         echo "ok $name"
     else

@@ -30,7 +30,8 @@ has '^  threads  +3'
 # every command refuses unknown values of its environment variables; doctor shows them
 environment() { # VARIABLE=VALUE EXPECTED
     local out
-    out=$(env "$1" "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc 2>&1) && { echo "$1 is taken"; exit 1; }
+    out=$(env "$1" "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc 2>&1) &&
+        { echo "$1 is taken"; exit 1; }
     grep -qF -- "$1 in the environment; expected $2" <<<"$out" || { echo "$1: $out"; exit 1; }
     text=$(env "$1" "$MEGALITH" doctor)
     has "^  refused  +$1 in the environment"
@@ -40,9 +41,11 @@ environment MEGA_GEMM=onednn 'nothing: oneDNN is no longer part of the program'
 environment MEGA_CHECK=yes '0, 1 (check every'
 environment MEGA_HOST_TIMEOUT=0 'seconds, at least 1'
 environment MEGA_START_TIMEOUT=soon 'seconds, at least 1'
-out=$(MEGA_ISA='' MEGA_CHECK=0 MEGA_MATRIX=sparse MEGA_CHEK=1 "$MEGALITH" tokenize --tokenizer-type ByteTokenizer --text abc --count 2>&1) ||
+out=$(MEGA_ISA='' MEGA_CHECK=0 MEGA_MATRIX=sparse MEGA_CHEK=1 "$MEGALITH" tokenize --tokenizer-type ByteTokenizer \
+    --text abc --count 2>&1) ||
     { echo "empty values: $out"; exit 1; }
-[ "$(grep -c 'warning: .*environment' <<<"$out")" = 1 ] && grep -q 'warning: MEGA_CHEK in the environment: nothing reads it; did you mean MEGA_CHECK?' <<<"$out" ||
+[ "$(grep -c 'warning: .*environment' <<<"$out")" = 1 ] &&
+    grep -q 'warning: MEGA_CHEK in the environment: nothing reads it; did you mean MEGA_CHECK?' <<<"$out" ||
     { echo "a name that nothing reads: $out"; exit 1; }
 
 has '^  ranks  +1; '
@@ -63,7 +66,8 @@ if command -v taskset >/dev/null && ! grep -q 'taken now  *the system does not t
     busy=$!
     text=$(taskset -c "$first" "$MEGALITH" doctor)
     kill "$busy"
-    has "^  taken now  +(others|the hypervisor) took [1-9][0-9]+ %.* of the cores \\(core $first: ([3-9][0-9]|100) %\\)$"
+    has \
+        "^  taken now  +(others|the hypervisor) took [1-9][0-9]+ %.* of the cores \\(core $first: ([3-9][0-9]|100) %\\)$"
 fi
 # A limit of the shell is reported. (The sanitizers reserve terabytes of addresses, so this is skipped for them.)
 if ! grep -q '^MEGA_SANITIZE:[A-Z]*=.' "$MEGA_BUILD/CMakeCache.txt"; then

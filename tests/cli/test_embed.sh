@@ -4,40 +4,53 @@
 export OMP_NUM_THREADS=2
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . the a fox dog cat owl runs sleeps >vocab.txt
 for i in $(seq 1 30); do echo "The fox runs. A dog sleeps. The owl runs."; echo; done >text.txt
-"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt \
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --split-sentences --tokenizer-type \
+    BertWordPieceLowerCase --vocab-file vocab.txt \
     --output-prefix t >log 2>&1 || fail "preprocessing"
-"$MEGALITH" pretrain_bert --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 4 --train-iters 4 --lr 1e-2 --eval-iters 0 \
-    --init-method-std 0.2 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 || fail "pretrain_bert"
+"$MEGALITH" pretrain_bert --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 24 --micro-batch-size 4 \
+    --train-iters 4 --lr 1e-2 --eval-iters 0 \
+    --init-method-std 0.2 --data-path t_text_sentence --split 100,0,0 --vocab-file vocab.txt --save bert >log 2>&1 ||
+    fail "pretrain_bert"
 # two data sets without weights, by size (order and weights: test_sentence_blends.c)
 cp t_text_sentence.bin u.bin && cp t_text_sentence.idx u.idx
 for command in "pretrain_bert" "pretrain_t5 --decoder-seq-length 16 --vocab-extra-ids 10"; do
-    "$MEGALITH" $command --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 4 --train-iters 2 --lr 1e-3 \
-        --eval-iters 0 --data-path t_text_sentence u --split 100,0,0 --vocab-file vocab.txt >log 2>&1 || note "$command by size: $(tail -n 2 log)"
+    "$MEGALITH" $command --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 24 --micro-batch-size 4 \
+        --train-iters 2 --lr 1e-3 \
+        --eval-iters 0 --data-path t_text_sentence u --split 100,0,0 --vocab-file vocab.txt >log 2>&1 ||
+        note "$command by size: $(tail -n 2 log)"
 done
-printf '%s\n' "the fox" "a dog runs ." "" "the cat sleeps . the owl runs . the fox sleeps . a cat runs . a dog sleeps . the owl runs . the fox" >lines.txt
+printf '%s\n' "the fox" "a dog runs ." "" \
+    "the cat sleeps . the owl runs . the fox sleeps . a cat runs . a dog sleeps . the owl runs . the fox" >lines.txt
 "$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 >out 2>log || fail "embed"
 grep -q '^4 texts, hidden size 32: one.npy$' out || note "embed says: $(cat out)"
 grep -q '1 texts have more than 24 tokens' log || note "nothing is said of a long text: $(cat log)"
 [ "$(wc -c <one.npy)" = $((192 + 4 * 4 * 32)) ] || note "one.npy has $(wc -c <one.npy) bytes"
-"$MEGALITH" embed --load bert --input lines.txt --output other.npy --micro-batch-size 1 >out 2>log || fail "embed, one by one"
+"$MEGALITH" embed --load bert --input lines.txt --output other.npy --micro-batch-size 1 >out 2>log ||
+    fail "embed, one by one"
 cp one.npy first.npy
-"$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 --vocab-file vocab.txt >out 2>log || fail "embed, again and with the vocabulary"
+"$MEGALITH" embed --load bert --input lines.txt --output one.npy --micro-batch-size 3 --vocab-file vocab.txt >out \
+    2>log || fail "embed, again and with the vocabulary"
 cmp one.npy first.npy || note "another array when embed writes it again"
 sed 's/dog/duck/' vocab.txt >ducks.txt
 cp lines.txt lines.txt.npy
-refuses "another vocabulary" "another tokenizer than the one in the folder" embed --load bert --input lines.txt --output new.npy --vocab-file ducks.txt
+refuses "another vocabulary" "another tokenizer than the one in the folder" embed --load bert --input lines.txt \
+    --output new.npy --vocab-file ducks.txt
 sed 's/$/\r/' lines.txt >returns.txt
-"$MEGALITH" embed --load bert --input returns.txt --output returns.npy --micro-batch-size 3 >out 2>log || fail "embed, lines that end with a return"
+"$MEGALITH" embed --load bert --input returns.txt --output returns.npy --micro-batch-size 3 >out 2>log ||
+    fail "embed, lines that end with a return"
 cmp one.npy returns.npy || note "the return at the end of a line is embedded"
 [ "$(wc -c <one.npy)" = "$(wc -c <other.npy)" ] || note "another size with another micro-batch"
 printf 'the fox\na \xff b\n' >bytes.txt
-refuses "bytes that are not UTF-8" "bytes.txt:2:3: bytes that are not UTF-8" embed --load bert --input bytes.txt --output bytes.npy
+refuses "bytes that are not UTF-8" "bytes.txt:2:3: bytes that are not UTF-8" embed --load bert --input bytes.txt \
+    --output bytes.npy
 printf 'the fox\na \0 b\n' >bytes.txt
 refuses "a zero byte" "bytes.txt:2:3: a zero byte" embed --load bert --input bytes.txt --output bytes.npy
 { printf '\xef\xbb\xbf'; cat lines.txt; } >mark.txt
-"$MEGALITH" embed --load bert --input mark.txt --output mark.npy --micro-batch-size 3 >out 2>log || fail "embed, a byte order mark"
+"$MEGALITH" embed --load bert --input mark.txt --output mark.npy --micro-batch-size 3 >out 2>log ||
+    fail "embed, a byte order mark"
 cmp one.npy mark.npy || note "the byte order mark is embedded"
-refuses "a file that exists" "lines.txt.npy: this file is there already and is not an array of embed" embed --load bert --input lines.txt --output lines.txt.npy
+refuses "a file that exists" "lines.txt.npy: this file is there already and is not an array of embed" embed --load \
+    bert --input lines.txt --output lines.txt.npy
 refuses "nothing" "missing: --load FOLDER|missing: --input FILE|missing: --output FILE.npy" embed --num-threads 1
 refuses "another ending" "a file whose name ends with .npy" embed --load bert --input lines.txt --output x.txt
 if [ -x "${MEGA_PEERS:-}" ]; then
@@ -88,7 +101,8 @@ PY
     "$MEGA_PEERS" bare.py make >out 2>log || fail "encoders alone: $(tail -1 log)"
     for name in bert megatron roberta xlm distilbert modernbert; do
         cp vocab.txt "bare/$name"
-        "$MEGALITH" embed --load "bare/$name" --input bare.txt --output "bare-$name.npy" >out 2>log || note "$name: $(tail -2 log)"
+        "$MEGALITH" embed --load "bare/$name" --input bare.txt --output "bare-$name.npy" >out 2>log ||
+            note "$name: $(tail -2 log)"
     done
     "$MEGA_PEERS" bare.py compare >out 2>log || note "encoders alone: $(tail -1 log)"
     refuses "a head for words" "holds an encoder without a head" fill_mask --load bare/bert --text "the [MASK] ."

@@ -47,7 +47,8 @@ layouts() { # NAME WORD ARGUMENTS… -- LAYOUT…
     for layout; do
         rm -rf "$temp/gpt-lite" "$temp/digits" "$temp/resnet18"
         # shellcheck disable=SC2086  # a list of words
-        (cd "$temp" && ranks 2 ./"$name" "${arguments[@]}" $layout >ranks 2>log </dev/null) || { cat "$temp/log"; exit 1; }
+        (cd "$temp" && ranks 2 ./"$name" "${arguments[@]}" $layout >ranks 2>log </dev/null) ||
+            { cat "$temp/log"; exit 1; }
         grep "^$word" "$temp/ranks" >"$temp/lines" || true
         compare "$name $layout" "$temp/alone" "$temp/lines"
     done
@@ -84,7 +85,8 @@ for json in ddp zero2 zero3 checkpointing pipeline serial; do
     [ $json != pipeline ] || layout="$pipeline --gradient-accumulation-steps 4"
     [ $json != serial ] || n=1
     # shellcheck disable=SC2086  # a list of words
-    (cd "$temp" && ranks $n ./gpt_lite text --deepspeed --deepspeed_config gpt_lite_$json.json $layout >ranks 2>log </dev/null) || { cat "$temp/log"; exit 1; }
+    (cd "$temp" && ranks $n ./gpt_lite text --deepspeed --deepspeed_config gpt_lite_$json.json $layout >ranks 2>log \
+        </dev/null) || { cat "$temp/log"; exit 1; }
     grep '^step' "$temp/ranks" >"$temp/lines" || true
     [ "$(wc -l <"$temp/lines")" = 4 ] || { echo "gpt_lite_$json.json: $(cat "$temp/lines")"; exit 1; }
     [ $json != ddp ] || cp "$temp/lines" "$temp/ddp"
@@ -110,7 +112,8 @@ echo "two_losses: on 1 rank, a pipeline, ZeRO 2"
 compile two_losses -DWIDTH=16 -DSTEPS=30
 layouts two_losses step text --lr 1e-2 -- "$pipeline" "--zero-stage 2"
 falls 30
-awk '{ sub(",", "", $4); d = $4 - 0.25 * $7 - $14 } d > 0.0002 || d < -0.0002 { bad = $0 } END { if (bad) print bad; exit bad != "" }' \
+awk \
+    '{ sub(",", "", $4); d = $4 - 0.25 * $7 - $14 } d > 0.0002 || d < -0.0002 { bad = $0 } END { if (bad) print bad; exit bad != "" }' \
     "$temp/alone" || { echo "the loss is not the sum of its parts"; exit 1; }
 
 echo "resnet18_cifar10: on 1 rank, ZeRO 2, a pipeline; the parameters have torchvision's names, shapes and number"
@@ -126,12 +129,14 @@ falls 4
 compile resnet18_cifar10 -DEPOCHS=1 -DSTEPS=1 -DBATCH=4 -DGROUP=4 -DTEST=4
 layouts resnet18_cifar10 epoch pictures --lr 1e-4 --
 head -c 40000 "$temp/resnet18/iter_0000001/model.safetensors" |
-    grep -ao '"[a-z0-9._]*": *{"dtype": *"F32", *"shape": *\[[0-9, ]*\]' | tr -d '" ]' | sed 's/:{.*\[/ /' >"$temp/tensors"
+    grep -ao '"[a-z0-9._]*": *{"dtype": *"F32", *"shape": *\[[0-9, ]*\]' | tr -d '" ]' |
+        sed 's/:{.*\[/ /' >"$temp/tensors"
 grep -vE 'running_(mean|var) ' "$temp/tensors" | awk '
     { n = split($2, d, ","); k = 1; for (i = 1; i <= n; i++) k *= d[i]; total += k }
     END { if (total != 11181642) { print "resnet18_cifar10: " total " parameters; expected 11181642"; exit 1 } }'
 for tensor in "conv1.weight 64,3,7,7" "bn1.running_mean 64" "layer1.1.conv2.weight 64,64,3,3" \
-    "layer2.0.downsample.0.weight 128,64,1,1" "layer4.0.downsample.1.running_var 512" "fc.weight 10,512" "fc.bias 10"; do
+    "layer2.0.downsample.0.weight 128,64,1,1" "layer4.0.downsample.1.running_var 512" "fc.weight 10,512" "fc.bias 10"; \
+    do
     grep -qxF "$tensor" "$temp/tensors" || { echo "resnet18_cifar10: no $tensor in:"; cat "$temp/tensors"; exit 1; }
 done
 

@@ -44,12 +44,15 @@ fi
 )
 [ "$(grep -c '^echo "@@ ## [0-9]' page.sh)" -ge 11 ] || fail "only $(grep -c '^echo "@@' page.sh) sections were found"
 grep -c . page.sh >/dev/null || fail "no commands were found"
-(cd clone/examples && env -i HOME="$work/home" PATH="$work/bin:/usr/local/bin:/usr/bin:/bin" ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
-    bash -euo pipefail "$work/page.sh" >"$work/printed" 2>&1 </dev/null) || { tail -n 30 printed; fail "the commands of examples/README.md"; }
+(cd clone/examples && env -i HOME="$work/home" PATH="$work/bin:/usr/local/bin:/usr/bin:/bin" \
+    ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" \
+    bash -euo pipefail "$work/page.sh" >"$work/printed" 2>&1 </dev/null) ||
+    { tail -n 30 printed; fail "the commands of examples/README.md"; }
 (cd clone/examples && awk -v sections=1 -f "$MEGA_SOURCE/tests/kit/page_prints.awk" "$work/printed" "$page") ||
     note "examples/README.md shows what its commands do not print"
 # Every file of the folder is on the page.
-for file in "$MEGA_SOURCE"/examples/*.c "$MEGA_SOURCE"/examples/*.sh "$MEGA_SOURCE"/examples/*.json "$MEGA_SOURCE"/examples/*.py; do
+for file in "$MEGA_SOURCE"/examples/*.c "$MEGA_SOURCE"/examples/*.sh "$MEGA_SOURCE"/examples/*.json \
+    "$MEGA_SOURCE"/examples/*.py; do
     name=$(basename "$file")
     grep -qF "]($name)" "$page" || note "examples/README.md does not name $name"
 done

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # docs/formats.md describes files byte by byte. Runs the commands of the page, then checks the files that they
 # write against its tables:
-#   "Bytes of `FILE`": a value of the given type is at each offset (an expression that may use names of earlier rows). If the
-#                      last column is not empty, it has this value. The offset of a row of type `end` is the size of the file.
-#   "Keys of `FILE`":  the file has all keys of the table (except those marked optional) and no others at the outermost level
+# "Bytes of `FILE`": a value of the given type is at each offset (an expression that may use names of earlier rows). If
+# the
+# last column is not empty, it has this value. The offset of a row of type `end` is the size of the file.
+# "Keys of `FILE`":  the file has all keys of the table (except those marked optional) and no others at the outermost
+# level
 #   "Lines of `FILE`": each line begins as the row says, and there are no others; a row … stands for any number of lines
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 megalith_on_path
@@ -32,7 +34,8 @@ check_bytes() { # LINE FILE OFFSET TYPE NAME VALUE
     local line=$1 file=$2 offset=$(($3)) type=$4 name=$5 value=$6 count=1 found
     case $type in
     end)
-        [ "$(stat -c %s "$file")" = "$offset" ] || note "line $line: $file has $(stat -c %s "$file") bytes, the page says $offset"
+        [ "$(stat -c %s "$file")" = "$offset" ] ||
+            note "line $line: $file has $(stat -c %s "$file") bytes, the page says $offset"
         ;;
     text*)
         count=$((${type#text }))
@@ -41,8 +44,10 @@ check_bytes() { # LINE FILE OFFSET TYPE NAME VALUE
         ;;
     *)
         [[ $type != *' x '* ]] || count=$((${type#* x }))
-        found=$(read_value "$file" $offset "${type%% *}" $count) || note "line $line: $file ends before $count $type at $offset"
-        [ -z "$value" ] || [[ "$found " == "$value "* ]] || note "line $line: $file has $found at $offset, the page says $value"
+        found=$(read_value "$file" $offset "${type%% *}" $count) ||
+            note "line $line: $file ends before $count $type at $offset"
+        [ -z "$value" ] || [[ "$found " == "$value "* ]] ||
+            note "line $line: $file has $found at $offset, the page says $value"
         [ -z "$name" ] || declare -g "$name=$found"
         ;;
     esac
@@ -77,7 +82,8 @@ check_table() { # KIND FILE ROWS(line TAB cells…)
         Keys)
             while read -r key; do
                 keys+="$key"$'\n'
-                grep -qx -- "$key" <(keys_of "$file") || [[ $cells == *'(optional)'* ]] || note "line $line: $file has no key $key"
+                grep -qx -- "$key" <(keys_of "$file") || [[ $cells == *'(optional)'* ]] ||
+                    note "line $line: $file has no key $key"
                 values=$((values + 1))
             done < <(cut -d $'\x1f' -f 1 <<<"$cells" | grep -oE '`[A-Za-z_]+`' | tr -d '`')
             ;;
@@ -87,7 +93,8 @@ check_table() { # KIND FILE ROWS(line TAB cells…)
             row=${row#\`}
             row=${row%\`}
             lines=$((lines + 1))
-            [[ "$(sed -n ${lines}p "$file")" == "$row"* ]] || note "line $line: line $lines of $file is $(sed -n ${lines}p "$file")"
+            [[ "$(sed -n ${lines}p "$file")" == "$row"* ]] ||
+                note "line $line: line $lines of $file is $(sed -n ${lines}p "$file")"
             values=$((values + 1))
             ;;
         esac
@@ -97,7 +104,8 @@ check_table() { # KIND FILE ROWS(line TAB cells…)
             grep -qx -- "$key" <<<"$keys" || note "$file has the key $key, which the page does not"
         done < <(keys_of "$file")
     fi
-    [ "$kind" != Lines ] || [ -z "$lines" ] || [ "$lines" = "$(wc -l <"$file")" ] || note "$file has $(wc -l <"$file") lines, the page $lines"
+    [ "$kind" != Lines ] || [ -z "$lines" ] || [ "$lines" = "$(wc -l <"$file")" ] ||
+        note "$file has $(wc -l <"$file") lines, the page $lines"
 }
 tables=0
 while IFS=$'\t' read -r kind file rows; do

@@ -17,7 +17,8 @@ compiles() {
     for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do
         echo "#include \"megalith/$(basename "$header")\"" >"$file"
         checks=$((checks + 1))
-        "${@:1:$#-1}" -Wall -Wextra -Wpedantic -Werror "${folders[@]}" -fsyntax-only "$file" >"$temp/out" 2>&1 && continue
+        "${@:1:$#-1}" -Wall -Wextra -Wpedantic -Werror "${folders[@]}" -fsyntax-only "$file" >"$temp/out" 2>&1 &&
+            continue
         echo "${header#"$MEGA_SOURCE"/} does not compile alone with ${*:1:$#-1}:"
         head -n 5 "$temp/out"
         failures=$((failures + 1))

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# libmegalith.so and libmegalith.a export the functions that the installed headers declare, each of them and nothing else;
-# they and the program need no C++, no OpenMP and no OpenCL library, and are small. The soname has major and minor version.
+# libmegalith.so and libmegalith.a export the functions that the installed headers declare, each of them and nothing
+# else; they and the program need no C++, no OpenMP and no OpenCL library, and are small. The soname has major and minor
+# version.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
-for tool in nm objdump ldd; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install binutils libc-bin)"; done
+for tool in nm objdump ldd; do command -v "$tool" >/dev/null ||
+    skip "$tool is not there (apt-get install binutils libc-bin)"; done
 export LC_ALL=C
 cache() { sed -n "s/^$1:[A-Z]*=//p" "$MEGA_BUILD/CMakeCache.txt"; }
 cmake --install "$MEGA_BUILD" --prefix "$work/at" >log 2>&1 || fail "cmake --install: $(cat log)"
@@ -26,8 +28,10 @@ same() { # WHAT FILE: the names in FILE are those wanted
     head -n 20 difference
 }
 # The sanitizers add symbols of their own.
-nm -D --defined-only "$shared" | awk '{ print $3 }' | grep -vE '^(_init|_fini|__(asan|ubsan|sanitizer|odr_asan)[a-z_.]*.*)$' | sort -u >of_shared
-nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | grep -vE '^__(asan|ubsan|sanitizer|odr_asan)' | sort -u >of_archive
+nm -D --defined-only "$shared" | awk '{ print $3 }' |
+    grep -vE '^(_init|_fini|__(asan|ubsan|sanitizer|odr_asan)[a-z_.]*.*)$' | sort -u >of_shared
+nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | grep -vE '^__(asan|ubsan|sanitizer|odr_asan)' |
+    sort -u >of_archive
 same libmegalith.so of_shared
 same libmegalith.a of_archive
 
@@ -38,7 +42,8 @@ soname=$(objdump -p "$shared" | awk '/SONAME/ { print $2 }')
 for file in "$program" "$shared"; do
     if [ -z "$(cache MEGA_SANITIZE)" ]; then
         ldd "$file" >needed || note "ldd $file"
-        grep -E 'libOpenCL|libstdc\+\+|libgomp|libdnnl|not found' needed && note "$file needs a library that it should not"
+        grep -E 'libOpenCL|libstdc\+\+|libgomp|libdnnl|not found' needed &&
+            note "$file needs a library that it should not"
     fi
     if [ -z "$(cache MEGA_SANITIZE)" ] && [ "$(cache CMAKE_BUILD_TYPE)" = Release ]; then
         bytes=$(stat -Lc %s "$file") # installed, hence without symbols of local functions
@@ -46,8 +51,10 @@ for file in "$program" "$shared"; do
     fi
 done
 # Ignoring a status is a compiler error, for every function except the two that return the status that they get.
-grep -hE '^mega_status mega_' "$include"/megalith/*.h | grep -vE '^mega_status mega_error_(set|restore)\(' && note "functions without MEGA_CHECK_RESULT"
-printf '#include <megalith/megalith.h>\nvoid f(mega_engine *e); void f(mega_engine *e) { mega_engine_allocate(e); }\n' >drop.c
+grep -hE '^mega_status mega_' "$include"/megalith/*.h | grep -vE '^mega_status mega_error_(set|restore)\(' &&
+    note "functions without MEGA_CHECK_RESULT"
+printf '#include <megalith/megalith.h>\nvoid f(mega_engine *e); void f(mega_engine *e) { mega_engine_allocate(e); }\n' \
+    >drop.c
 "$(cache CMAKE_C_COMPILER)" -Werror "-I$include" -c drop.c -o drop.o 2>log && note "a dropped status compiles"
 
 echo "$(wc -l <wanted) functions of $(find "$include" -name '*.h' | wc -l) headers"

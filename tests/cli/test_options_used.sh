@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Every option that "works" is read somewhere: its field occurs after -> or . in a file that has neither rows nor rules. An
-# option that nothing reads would be accepted without effect. Fields are searched in the forms that code uses: ROOM.NAME if the
-# struct of the room is part of another, o->NAME in the room itself, cfg->NAME for those of train/, s->NAME for those of engine/.
+# Every option that "works" is read somewhere: its field occurs after -> or . in a file that has neither rows nor rules.
+# An option that nothing reads would be accepted without effect. Fields are searched in the forms that code uses:
+# ROOM.NAME if the struct of the room is part of another, o->NAME in the room itself, cfg->NAME for those of train/,
+# s->NAME for those of engine/.
 set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
@@ -15,9 +16,11 @@ for file in $(grep -lE '\bMEGA_OPTION\(' src/*/*.c); do
     room=${file#src/} room=${room%%/*}
     struct=$(sed -nE 's/^#define ROW\(name, field, kind\) MEGA_OPTION\(([a-z_]+), .*/\1/p' "$file")
     tr '\n' ' ' <"$file" | grep -oE '\{(ROW|MEGA_OPTION)\([^)]*\)' | tr -d '",{' |
-        sed -E "s/^ROW\(([^ ]+) ([^ ]+) .*/$room $struct \1 \2/; s/^MEGA_OPTION\(([^ ]+) ([^ ]+) ([^ ]+) .*/$room \1 \2 \3/"
+        sed -E \
+            "s/^ROW\(([^ ]+) ([^ ]+) .*/$room $struct \1 \2/; s/^MEGA_OPTION\(([^ ]+) ([^ ]+) ([^ ]+) .*/$room \1 \2 \3/"
 done | grep -v ' name setting$' >"$rows" # optimizer_arguments.h has the rows of that macro
-find src -name '*.c' ! -name 'rules*.c' ! -name 'options*.c' ! -name 'derive.c' ! -name 'preset.c' ! -name 'settings.c' \
+find src -name '*.c' ! -name 'rules*.c' ! -name 'options*.c' ! -name 'derive.c' ! -name 'preset.c' ! -name \
+    'settings.c' \
     ! -path 'src/config/*' ! -path '*/tests/*' ! -path src/cli/program.c >"$code"
 is_read() { # ROOM STRUCT FIELD
     local group=$1 inside="o->$3"
@@ -36,7 +39,8 @@ count=0
 # An option of an optimizer, by the member of mega_optimizer_options.
 for member in $(grep -oE '^    R\(([^,]*,){5} \w+' src/optim/include/megalith/optimizer_arguments.h | sed 's/.* //'); do
     count=$((count + 1))
-    grep '^src/optim/' "$code" | xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" && continue
+    grep '^src/optim/' "$code" | xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" &&
+        continue
     echo "FAILED: no optimizer reads $member of mega_optimizer_options"
     failures=$((failures + 1))
 done

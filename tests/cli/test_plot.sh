@@ -30,7 +30,8 @@ has "two files of one name" "* a.jsonl   o other/a.jsonl" "$text"
 has "smoothing" "(smoothed, 0.5)" "$text"
 text=$("$MEGALITH" plot a.jsonl --key lm_loss validation_loss --smooth 0.9 --svg new.svg) || fail "two keys"
 has "two keys" "* lm_loss   o validation_loss" "$text"
-has "a mean over more than there is" "validation_loss: 2 points, last 11 at iteration 10, lowest 11 at 10 (too few points to smooth)" "$text"
+has "a mean over more than there is" \
+    "validation_loss: 2 points, last 11 at iteration 10, lowest 11 at 10 (too few points to smooth)" "$text"
 has "svg" "wrote new.svg" "$text"
 has "svg" "<svg xmlns=" "$(cat new.svg)"
 has "log" "lowest 0.001 at 1" "$("$MEGALITH" plot a.jsonl --key learning_rate --log-x --log-y)"
@@ -46,7 +47,9 @@ has "three mistakes" "a.jsonl: none of its 12 rows" "$text"
 refuses "a folder without rights" "/proc/none/a.svg" plot a.jsonl --svg /proc/none/a.svg
 cp a.jsonl kept.jsonl && ln -s kept.jsonl link && ln kept.jsonl hard
 for name in kept.jsonl ./kept.jsonl link hard; do
-    refuses "drawing over the metrics: $name" "--svg $name: this is the metrics file kept.jsonl|other name|kept.jsonl.svg" plot other/a.jsonl kept.jsonl --svg $name
+    refuses "drawing over the metrics: $name" \
+        "--svg $name: this is the metrics file kept.jsonl|other name|kept.jsonl.svg" plot other/a.jsonl kept.jsonl \
+        --svg $name
     cmp -s a.jsonl kept.jsonl || fail "--svg $name replaced the metrics"
 done
 echo '{"iteration": 1, "lm_loss": -1}' >negative.jsonl

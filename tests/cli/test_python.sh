@@ -4,7 +4,8 @@
 # and on two. examples/mnist.py has the same losses as examples/mnist.c, on one rank and on two.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
-for tool in python3 pkg-config; do command -v "$tool" >/dev/null || skip "$tool is not there (apt-get install $tool)"; done
+for tool in python3 pkg-config; do command -v "$tool" >/dev/null ||
+    skip "$tool is not there (apt-get install $tool)"; done
 cmake --install "$MEGA_BUILD" --prefix "$work/at" >log 2>&1 || fail "cmake --install"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/at" -name megalith.pc)")
 export PKG_CONFIG_PATH
@@ -31,13 +32,15 @@ cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
 "$cc" -std=c11 layout.c $(pkg-config --cflags megalith) -o layout >log 2>&1 && ./layout >of_c || note "layout.c"
 diff of_c of_python >log || note "sizes, members or constants differ (<: in C; >: in Python)"
 "$python" -X faulthandler "$checks" >log 2>&1 </dev/null || note "python_module.py"
-"$python" -c 'import sys; sys.modules["numpy"] = None; import megalith; assert megalith.MEGA_F32 == megalith.F32 == 0' >log 2>&1 ||
+"$python" -c 'import sys; sys.modules["numpy"] = None; import megalith; assert megalith.MEGA_F32 == megalith.F32 == 0' \
+    >log 2>&1 ||
     note "megalith.py needs NumPy to be imported"
 mkdir -p other/share/megalith
 cp "$PYTHONPATH/megalith.py" other/share/megalith
 other() { env "$@" PYTHONPATH="$work/other/share/megalith" "$python" -c 'import megalith' >log 2>&1; }
 other && note "a megalith.py without its library was imported"
-grep -q "^ImportError: libmegalith.so.* is neither in $work/other/lib nor" log || note "what a megalith.py without its library says"
+grep -q "^ImportError: libmegalith.so.* is neither in $work/other/lib nor" log ||
+    note "what a megalith.py without its library says"
 other LD_LIBRARY_PATH="$(dirname "$PKG_CONFIG_PATH")" || note "LD_LIBRARY_PATH does not help"
 
 # Synthetic digits: ten random pictures, with noise.
@@ -83,7 +86,8 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
     expects() { # WHAT LINE…: what the two ranks print when rank 1 does WHAT
         local what=$1 line
         shift
-        timeout 60 bash -c '. "$MEGA_SOURCE/tests/kit/ranks.sh"; ranks 2 "$@"' - "$python" "$checks" ranks "$what" >out 2>log </dev/null
+        timeout 60 bash -c '. "$MEGA_SOURCE/tests/kit/ranks.sh"; ranks 2 "$@"' - "$python" "$checks" ranks "$what" \
+            >out 2>log </dev/null
         ended=$?
         [ $ended -ne 124 ] || note "two ranks hang: $what"
         for line; do grep -qF "$line" out log || note "two ranks, $what: nobody says \"$line\""; done

@@ -6,7 +6,8 @@
 #   numbers: ROOM              a room whose object files depend on what the patch changes: kinds of ops, a *_body.c
 #   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line for each program
 # The test compiles the sources in the patch, the room of `numbers` and the test programs, without optimization, and
-# links them with the libraries of the build. If a change makes a patch no longer apply, repair the patch in the same commit.
+# links them with the libraries of the build. If a change makes a patch no longer apply, repair the patch in the same
+# commit.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 command -v git >/dev/null || skip "git is not there (apt-get install git)"
@@ -35,7 +36,8 @@ checks_patch() { # patch
 compile_command() { # file object
     local like
     like=$(grep -F "\"file\": \"$MEGA_SOURCE/$1\"" -B 1 commands | grep -m 1 '"command"')
-    [ -n "$like" ] || like=$(grep '"command"' commands | grep -m 1 -E " -c $MEGA_SOURCE/$(dirname "$1")/[a-z0-9_]*\.c\"")
+    [ -n "$like" ] || like=$(grep '"command"' commands |
+        grep -m 1 -E " -c $MEGA_SOURCE/$(dirname "$1")/[a-z0-9_]*\.c\"")
     sed -e 's/^ *"command": "//' -e 's/",*$//' -e 's/\\"/"/g' -e "s| -o [^ ]*\.o -c .*| -O0 -o $2 -c $MEGA_SOURCE/$1|" \
         -e "s|$MEGA_SOURCE/|$tree/|g" <<<"$like"
 }
@@ -67,11 +69,13 @@ builds_and_runs() { # patch
     done
     mapfile -t sources < <({
         changed "$1" | grep '^src/.*\.c$' | grep -vE '/tests/|_body\.c$'
-        for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" && find "src/$room" -name "*.c" ! -path "*/tests/*" ! -name "*_body.c"); done
+        for room in $(head_lines numbers "$1"); do (cd "$MEGA_SOURCE" &&
+            find "src/$room" -name "*.c" ! -path "*/tests/*" ! -name "*_body.c"); done
     } | sort -u)
     while read -r file; do # a table of names: the C that is made of it takes the flags of cli/
         sources+=("src/cli/made_of_$(basename "$file" .txt).c")
-        awk -v output="$tree/${sources[-1]}" -f "$MEGA_SOURCE/cmake/foreign.awk" "$tree/src/base/include/megalith/option.h" \
+        awk -v output="$tree/${sources[-1]}" -f "$MEGA_SOURCE/cmake/foreign.awk" \
+            "$tree/src/base/include/megalith/option.h" \
             "$tree/src/cli/options_impl.h" "$tree/$file" 2>log || { note "$name: $(cat log)"; return; }
     done < <(changed "$1" | grep '^src/foreign/.*\.txt$')
     for file in "${sources[@]}"; do objects+=("$(object_of "$file")"); done

@@ -71,16 +71,20 @@ for room in $rooms; do
     fi
 done
 
-# Of the rooms on the floor of model/ and above, only the rows of tasks name a model; all other files work with any list of layers.
-named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/transformer\.h"|\bmega_transformer\b' --include='*.[ch]' engine train infer launch cli |
+# Of the rooms on the floor of model/ and above, only the rows of tasks name a model; all other files work with any list
+# of layers.
+named=$(cd "$MEGA_SOURCE/src" && grep -rlE '"megalith/transformer\.h"|\bmega_transformer\b' --include='*.[ch]' engine \
+    train infer launch cli |
     grep -v -e '/tests/' -e '^train/tasks/task_')
 if [ -n "$named" ]; then
     echo "a model is named outside model/ and the rows of tasks: $named"
     failures=$((failures + 1))
 fi
 
-# Only graph/, params/ and comm/ may depend on the size of an axis or on the ZeRO stage; these rooms must not ask for them.
-asks=$(cd "$MEGA_SOURCE/src" && grep -nE 'size (>|<=) 1\b|size [=!]= 1\b|size (<|>=) 2\b|zero_stage' -r --include='*.[ch]' layers model optim ckpt data |
+# Only graph/, params/ and comm/ may depend on the size of an axis or on the ZeRO stage; these rooms must not ask for
+# them.
+asks=$(cd "$MEGA_SOURCE/src" && grep -nE 'size (>|<=) 1\b|size [=!]= 1\b|size (<|>=) 2\b|zero_stage' -r \
+    --include='*.[ch]' layers model optim ckpt data |
     grep -v '/tests/')
 if [ -n "$asks" ]; then
     echo "what depends on the number of ranks belongs in graph/ or params/: $asks"

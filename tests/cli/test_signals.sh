@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Signals to one process. Each is confirmed at once on standard error, with its name and with what happens next. During an evaluation a
-# training saves after the current batch, not after the whole evaluation. A command with nothing to save leaves no files.
+# Signals to one process. Each is confirmed at once on standard error, with its name and with what happens next. During
+# an evaluation a training saves after the current batch, not after the whole evaluation. A command with nothing to save
+# leaves no files.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 300 >t.txt
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
+    --output-prefix d >prepare 2>&1 ||
     fail "preprocessing: $(cat prepare)"
 # shellcheck disable=SC2054
-base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
-    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type ByteTokenizer
+base=(pretrain_gpt --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings \
+    32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --tokenizer-type \
+        ByteTokenizer
     --data-path d_text_document --split 80,20,0 --save keep --train-iters 10)
 evals=2000
 [ "${MEGA_MATRIX:-full}" = full ] || evals=600 # a slow build takes as long for these
@@ -33,7 +37,8 @@ send() {
     took=$(($(date +%s%3N) - began))
 }
 answered() { # NAME SIGNAL-AS-NAMED PROMISE
-    grep -qE "^megalith [a-z_]+: (received|interrupted by) $2: .*$3" err || note "$1: no answer that names $2 and says \"$3\": $(cat err)"
+    grep -qE "^megalith [a-z_]+: (received|interrupted by) $2: .*$3" err ||
+        note "$1: no answer that names $2 and says \"$3\": $(cat err)"
 }
 
 # --- during an evaluation of a training
@@ -49,7 +54,8 @@ for row in TERM:SIGTERM 'INT:Ctrl-C .SIGINT.' HUP:SIGHUP USR1:SIGUSR1 USR2:SIGUS
     [ $status -eq 0 ] || note "SIG$signal in an evaluation: exit status $status"
     [ $took -le "$(at_most 5)000" ] || note "SIG$signal in an evaluation: the run ended $took ms later"
     answered "SIG$signal in an evaluation" "${row#*:}" "saves and leaves after"
-    grep -q "^exiting program after receiving SIG$signal\.\$" out || note "SIG$signal in an evaluation: the log names another signal"
+    grep -q "^exiting program after receiving SIG$signal\.\$" out ||
+        note "SIG$signal in an evaluation: the log names another signal"
     grep -q 'a signal ended the evaluation at iteration 5' out || note "SIG$signal: the evaluation goes on"
     [ "$(cat keep/latest_checkpointed_iteration.txt)" = 5 ] || note "SIG$signal in an evaluation: no checkpoint"
     [ "$signal" = TERM ] || rm -rf keep
@@ -87,7 +93,8 @@ for both in no yes; do
     [ -s keep/latest_checkpointed_iteration.txt ] || note "a blocked output, both streams $both: nothing is saved"
     if [ $both = no ]; then
         answered "a blocked output" SIGTERM "saves and leaves"
-        grep -qE '^warning: nobody read standard output after the signal: [0-9]+ bytes' err || note "a blocked output: what is lost is not told"
+        grep -qE '^warning: nobody read standard output after the signal: [0-9]+ bytes' err ||
+            note "a blocked output: what is lost is not told"
     fi
     exec 4<&-
 done
@@ -123,7 +130,8 @@ send TERM
 [ $status -eq 143 ] || note "SIGTERM while the index is built: exit status $status"
 [ $took -le "$(at_most 5)000" ] || note "SIGTERM while the index is built: the run ended $took ms later"
 answered "the index" SIGTERM "saves nothing"
-grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err || note "the index: what ended the run is not said"
+grep -q '^megalith pretrain_gpt: no step was made, and nothing is saved: ' err ||
+    note "the index: what ended the run is not said"
 [ ! -e keep/latest_checkpointed_iteration.txt ] || note "SIGTERM while the index is built: something was saved"
 find index keep -name '*.tmp*' 2>/dev/null | grep . && note "SIGTERM while the index is built: half a file is left"
 
@@ -141,8 +149,10 @@ send TERM
 [ $status -eq 143 ] || note "SIGTERM to generation: exit status $status"
 [ $took -le "$(at_most 5)000" ] || note "SIGTERM to generation: it ended $took ms later"
 answered generation SIGTERM "after the instruction under way"
-grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . && note "SIGTERM to generation: half a text is in its file"
-grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err || note "SIGTERM to generation: what is finished is not told: $(cat err)"
+grep -vE '^\{"text":".*","length":[0-9]+,"finished":(true|false)\}$' texts.json | grep . &&
+    note "SIGTERM to generation: half a text is in its file"
+grep -q "$(wc -l <texts.json) finished samples\? \(is\|are\) in texts.json" err ||
+    note "SIGTERM to generation: what is finished is not told: $(cat err)"
 
 # --interactive while it waits for the next prompt
 mkfifo prompts

@@ -3,8 +3,10 @@
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 fox_lines 60 >text.txt
 awk 'NF {printf "{\"text\": \"%s\"}\n", $0}' text.txt >lines.json
-train=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 2
-    --global-batch-size 2 --lr 1e-3 --train-iters 3 --tokenizer-type ByteTokenizer --split "90,10,0" --eval-iters 0 --num-threads 1 --log-interval 1)
+train=(pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --max-position-embeddings \
+    16 --micro-batch-size 2
+    --global-batch-size 2 --lr 1e-3 --train-iters 3 --tokenizer-type ByteTokenizer --split "90,10,0" --eval-iters 0 \
+        --num-threads 1 --log-interval 1)
 run() { "$MEGALITH" "${train[@]}" "$@" >out 2>&1 </dev/null; }
 losses() { grep -o 'lm loss: [^ ]*' out; }
 
@@ -16,7 +18,8 @@ ls text.txt-*_text_document.bin >/dev/null || note "the tokens are not beside th
 run --train-data text.txt || fail "a text again"
 grep -q 'is tokenized' out && note "it is tokenized again"
 [ "$(losses)" = "$straight" ] || note "other losses from the kept tokens"
-"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix made >log 2>&1
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
+    --output-prefix made >log 2>&1
 run --data-path made_text_document || fail "a data set"
 [ "$(losses)" = "$straight" ] || note "other losses than from preprocess_data"
 echo >>text.txt "one line more"
@@ -27,16 +30,20 @@ grep -q 'text.txt would be tokenized into' out || note "a dry run does not say w
 mkdir -p data/webtext cache && mv lines.json data/webtext/data.json
 run --train-data webtext --data-cache-path cache || fail "a name of 2019"
 ls cache/data.json-*_text_document.idx >/dev/null || note "the tokens are not under --data-cache-path"
-refuses "a name that is nowhere" 'wikipedia.bin and wikipedia.idx are not there|nor is wikipedia a text|nor is data/wikipedia/data.json there' \
+refuses "a name that is nowhere" \
+    'wikipedia.bin and wikipedia.idx are not there|nor is wikipedia a text|nor is data/wikipedia/data.json there' \
     "${train[@]}" --train-data wikipedia
 printf '{"text": "a"}\n{broken\n' >bad.json
 refuses "a broken line" 'bad.json: line 2' "${train[@]}" --train-data bad.json
 
 echo '{"train_batch_size": 2, "zero_optimization": true, "fp16": {"enabled": false}}' >ds.json
-run --train-data text.txt --deepscale --deepscale_config ds.json --deepscale-activation-checkpointing --fp32-allreduce --cpu-optimizer \
+run --train-data text.txt --deepscale --deepscale_config ds.json --deepscale-activation-checkpointing --fp32-allreduce \
+    --cpu-optimizer \
     --save saved --load saved || fail "the names of 2019"
-for line in 'DeepScale is enabled.' 'Unable to load checkpoint.'; do grep -qF "$line" out || note "the line \"$line\""; done
-for part in '--deepscale -> --deepspeed' '--fp32-allreduce' '--cpu-optimizer'; do grep -qF -- "$part" out || note "no note: $part"; done
+for line in 'DeepScale is enabled.' 'Unable to load checkpoint.'; do grep -qF "$line" out ||
+    note "the line \"$line\""; done
+for part in '--deepscale -> --deepspeed' '--fp32-allreduce' '--cpu-optimizer'; do grep -qF -- "$part" out ||
+    note "no note: $part"; done
 run --train-data text.txt --deepspeed --deepspeed_config ds.json || fail "--deepspeed"
 grep -qF 'DeepSpeed is enabled.' out || note "the line \"DeepSpeed is enabled.\""
 finish

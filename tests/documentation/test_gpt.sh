@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The commands of the field's documentation that prepare data for a GPT, BERT or T5, train, evaluate or generate, as they stand there: each file of
-# blocks/ is one. Here `python`, `deepspeed`, `torchrun` and `accelerate` are this program, as if the first word were changed, and
-# options that make the sizes small come after those of the block. The head of a block says:
+# The commands of the field's documentation that prepare data for a GPT, BERT or T5, train, evaluate or generate, as
+# they stand there: each file of blocks/ is one. Here `python`, `deepspeed`, `torchrun` and `accelerate` are this
+# program, as if the first word were changed, and options that make the sizes small come after those of the block. The
+# head of a block says:
 #
 #   # from: where it stands
 #   # body: BLOCK           its commands are those of another block, with what `set` changes; not run by slow builds
@@ -13,7 +14,8 @@
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 megalith_on_path
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none' || skip "most blocks start several ranks, and there is no MPI"
+command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none' ||
+    skip "most blocks start several ranks, and there is no MPI"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
 
 # The first words: what python is given goes to megalith as it stands, with the small sizes behind it.
@@ -35,16 +37,19 @@ sizes_of() { # KIND
     model) echo "$model" ;;
     training) echo "$model $batch --train-iters 2 --lr-decay-iters 2" ;;
     samples) echo "$model $batch --train-samples 8 --lr-decay-samples 8 --lr-warmup-samples 2" ;;
-    t5) echo "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --kv-channels 16 --ffn-hidden-size 64 --encoder-seq-length 32 --decoder-seq-length 16
+    t5) echo \
+        "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --kv-channels 16 --ffn-hidden-size 64 --encoder-seq-length 32 --decoder-seq-length 16
         --max-position-embeddings 32 $batch --train-iters 2 --lr-decay-iters 2" ;;
     task) echo "$model --epochs 1 --micro-batch-size 4 --log-interval 1 --eval-interval 2 --eval-iters 1" ;;
-    clm) echo "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --block_size 32 --max-position-embeddings 32 --per_device_train_batch_size 1
+    clm) echo \
+        "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --block_size 32 --max-position-embeddings 32 --per_device_train_batch_size 1
         --max_train_steps 2" ;;
     esac
 }
 
 # The texts and vocabularies that the blocks name.
-cat "$MEGA_SOURCE"/docs/[a-e]*.md | tr -d '"\\\t' | awk -v RS= '{ gsub(/\n/, " "); printf "{\"text\": \"%s\", \"content\": \"%s\"}\n", $0, $0 }' >codeparrot_data.json
+cat "$MEGA_SOURCE"/docs/[a-e]*.md | tr -d '"\\\t' |
+    awk -v RS= '{ gsub(/\n/, " "); printf "{\"text\": \"%s\", \"content\": \"%s\"}\n", $0, $0 }' >codeparrot_data.json
 cp codeparrot_data.json my-corpus.json
 for i in $(seq 30); do # the last tenth, where a BERT is tested, has to have sentences
     text="The cat has $i names. It knows all of them. Nobody told it the last one."
@@ -55,7 +60,8 @@ cut -c1-200 my-corpus.json | sed -n '1,8s/", "content.*//; 1,8s/"*}*$/"}/p' >lam
 megalith train_tokenizer --input my-corpus.json --vocab-size 400 --output gpt2 >out || fail "train_tokenizer"
 cp gpt2/vocab.json gpt2-vocab.json && cp gpt2/vocab.json . && cp gpt2/merges.txt gpt2-merges.txt && cp gpt2/merges.txt .
 cp -r gpt2 gpt2-large
-megalith train_tokenizer --input my-corpus.json --tokenizer-type BertWordPieceLowerCase --vocab-size 800 --output bert >out || fail "train_tokenizer of BERT"
+megalith train_tokenizer --input my-corpus.json --tokenizer-type BertWordPieceLowerCase --vocab-size 800 --output bert \
+    >out || fail "train_tokenizer of BERT"
 cp bert/vocab.txt bert-vocab.txt && cp bert/vocab.txt t5-vocab.txt
 head -c 30000 my-corpus.json >train.txt && tail -c 6000 codeparrot_data.json >validation.txt
 mkdir -p wikitext/wikitext-2-raw-v1 checkpoints
@@ -73,7 +79,8 @@ for name in train dev_matched dev_mismatched; do
 done
 for part in train/middle dev/middle dev/high; do
     for row in $(seq 8); do
-        printf '{"article": "A cat has %s names.", "questions": ["A _ has names."], "options": [["cat", "dog", "cow", "hen"]], "answers": ["A"], "id": "%s"}\n' "$row" "$row"
+        printf \
+            '{"article": "A cat has %s names.", "questions": ["A _ has names."], "options": [["cat", "dog", "cow", "hen"]], "answers": ["A"], "id": "%s"}\n' "$row" "$row"
     done >data/RACE/$part/1.txt
 done
 
@@ -122,5 +129,6 @@ if [ -z "${BLOCK:-}" ]; then
     [ "$(wc -l <samples.json)" = 2 ] || note "samples.json has not two samples"
     [ -s test-clm/all_results.json ] || note "no all_results.json of run_clm"
 fi
-echo "$count blocks; $waiting wait for what is not built: $(sed -n 's/^# waits: //p' "$blocks"/*.block | sort -u | tr '\n' ' ')"
+echo \
+    "$count blocks; $waiting wait for what is not built: $(sed -n 's/^# waits: //p' "$blocks"/*.block | sort -u | tr '\n' ' ')"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Files that were truncated or have flipped bits: every file of a checkpoint, a data set, an index cache, a tokenizer. A file
-# with a checksum gives the same result or an error that names it; a cache is built again. Files without a checksum
+# Files that were truncated or have flipped bits: every file of a checkpoint, a data set, an index cache, a tokenizer. A
+# file with a checksum gives the same result or an error that names it; a cache is built again. Files without a checksum
 # (.bin and .idx as Megatron defines them, vocabularies) never cause a crash, and an error names the file.
 #
 #   MEGA_DAMAGES=N (default 3): N cuts and N flips of each file, at random offsets (MEGA_SEED, default 1) and at both
@@ -16,7 +16,8 @@ fail() {
 tried=0
 refusals=0
 # outcome FILE HOW WHAT-WAS-DONE: runs the command RUN, which writes to the file `out`; HOW is one of
-#   same: it succeeds with the very result     checked: so, or an error that names the file     clean: any result, or such an error
+# same: it succeeds with the very result     checked: so, or an error that names the file     clean: any result, or such
+# an error
 outcome() {
     local rc
     rm -f out
@@ -76,7 +77,8 @@ fox_lines 60 >t.txt
 "$MEGALITH" train_tokenizer --input t.txt --vocab-size 300 --output vocab >err 2>&1 || fail "a tokenizer"
 bpe=(--tokenizer-type GPT2BPETokenizer --vocab-file vocab/vocab.json --merge-file vocab/merges.txt)
 mkdir data cache
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines "${bpe[@]}" --append-eod --output-prefix data/t >err 2>&1 || fail "data"
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines "${bpe[@]}" --append-eod --output-prefix data/t >err \
+    2>&1 || fail "data"
 cat >train <<'END'
 #!/usr/bin/env bash
 "$MEGALITH" pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --micro-batch-size 1 --global-batch-size 1 \
@@ -103,7 +105,8 @@ cat >generate <<'END'
 END
 run=(bash generate)
 begin "generating"
-for f in config.json model.safetensors tokenizer.json state/checksums.json; do damage save "save/iter_0000003/$f" checked; done
+for f in config.json model.safetensors tokenizer.json state/checksums.json; do damage save "save/iter_0000003/$f" \
+    checked; done
 
 # --- the index cache: with any damage it is built again
 cat >fresh <<'END'
@@ -114,7 +117,8 @@ run=(bash fresh)
 begin "a fresh run"
 for f in cache/*; do damage cache "$f" same; done
 
-# --- a data set: .bin and .idx have no checksum, so flipped tokens are trained on; sizes and offsets that contradict each other are refused
+# --- a data set: .bin and .idx have no checksum, so flipped tokens are trained on; sizes and offsets that contradict
+# each other are refused
 for f in data/*; do damage data "$f" clean; done
 run=("$MEGALITH" data verify data/t_text_document)
 cut=0
@@ -136,5 +140,6 @@ END
 run=(bash tokenize "${bpe[@]}")
 begin "tokenizing"
 for f in vocab/vocab.json vocab/merges.txt; do damage vocab "$f" clean; done
-echo "$tried damages, $refusals of them refused with the name of the file; $cut cuts found by data verify; $failures failures"
+echo \
+    "$tried damages, $refusals of them refused with the name of the file; $cut cuts found by data verify; $failures failures"
 finish

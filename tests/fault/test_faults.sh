@@ -4,8 +4,10 @@
 # and the next run succeeds. tests/fault/shim/fault_shim.c makes the calls fail.
 #
 #   MEGA_FAULTS=N   every call up to n = 2, then about N more spread over the rest (default 3); 0: every one
-#   MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of several processes
-#   MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written without the page cache
+# MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of
+# several processes
+# MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written
+# without the page cache
 #   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 need_shim
@@ -24,21 +26,28 @@ faulty() {
 }
 
 # --- the commands: cmd_NAME runs in a copy of the folder `scene`; whole_NAME checks what it leaves when it succeeds
-model=(--num-layers 1 --hidden-size "${MEGA_HIDDEN:-16}" --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16)
+model=(--num-layers 1 --hidden-size "${MEGA_HIDDEN:-16}" --num-attention-heads 2 --seq-length 16 \
+    --max-position-embeddings 16)
 tok=(--tokenizer-type ByteTokenizer)
 cmd_pretrain() {
-    megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-batch-size 1 --train-iters 6 --lr 1e-3 \
+    megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-batch-size 1 --train-iters 6 --lr \
+        1e-3 \
         --data-path t_text_document --split 90,10,0 --eval-iters 1 --eval-interval 3 --num-threads 1 --log-interval 1 \
         --save-interval 1 --save save --load save --keep-checkpoints 2 --metrics-file m.jsonl
 }
 whole_pretrain() { cmp -s save/iter_0000006/model.safetensors ../want/save/iter_0000006/model.safetensors; }
-cmd_preprocess() { megalith preprocess_data --input t.txt --split-on-blank-lines "${tok[@]}" --append-eod --output-prefix p --workers 1; }
-whole_preprocess() { cmp -s p_text_document.bin ../want/p_text_document.bin && cmp -s p_text_document.idx ../want/p_text_document.idx; }
+cmd_preprocess() { megalith preprocess_data --input t.txt --split-on-blank-lines "${tok[@]}" --append-eod \
+    --output-prefix p --workers 1; }
+whole_preprocess() { cmp -s p_text_document.bin ../want/p_text_document.bin &&
+    cmp -s p_text_document.idx ../want/p_text_document.idx; }
 cmd_tokenizer() { megalith train_tokenizer --input t.txt --vocab-size 300 --output vocab --workers 1; }
-whole_tokenizer() { diff -rq --exclude='*.lock' --exclude='*.tmp-*' vocab ../want/vocab >/dev/null; } # what could not be removed is removed by the next run
-cmd_generate() { megalith generate_samples_gpt --load save --prompt line --greedy --out-seq-length 6 --num-threads 1 >out.txt; }
+# what could not be removed is removed by the next run
+whole_tokenizer() { diff -rq --exclude='*.lock' --exclude='*.tmp-*' vocab ../want/vocab >/dev/null; }
+cmd_generate() { megalith generate_samples_gpt --load save --prompt line --greedy --out-seq-length 6 --num-threads 1 \
+    >out.txt; }
 whole_generate() { cmp -s out.txt ../want/out.txt; }
-cmd_tasks() { megalith tasks --task LM_LOSS --load save --valid-data t.txt --num-threads 1 --micro-batch-size 1 >tasks.txt; }
+cmd_tasks() { megalith tasks --task LM_LOSS --load save --valid-data t.txt --num-threads 1 --micro-batch-size 1 \
+    >tasks.txt; }
 whole_tasks() { [ -s tasks.txt ]; }
 cmd_merge() { megalith data merge --input t_text_document t_text_document --output-prefix both; }
 whole_merge() { cmp -s both.bin ../want/both.bin && cmp -s both.idx ../want/both.idx; }
@@ -46,39 +55,48 @@ whole_merge() { cmp -s both.bin ../want/both.bin && cmp -s both.idx ../want/both
 mkdir scene want
 cd scene || exit 1
 fox_lines 40 >t.txt
-megalith preprocess_data --input t.txt --split-on-blank-lines "${tok[@]}" --append-eod --output-prefix t >../err 2>&1 || fail "preparing the data"
+megalith preprocess_data --input t.txt --split-on-blank-lines "${tok[@]}" --append-eod --output-prefix t >../err 2>&1 ||
+    fail "preparing the data"
 megalith pretrain_gpt "${model[@]}" "${tok[@]}" --micro-batch-size 1 --global-batch-size 1 --train-iters 6 --lr 1e-3 \
     --data-path t_text_document --split 90,10,0 --eval-iters 1 --eval-interval 3 --num-threads 1 --log-interval 1 \
-    --save-interval 1 --save save --load save --keep-checkpoints 2 --metrics-file m.jsonl --exit-interval 3 >../err 2>&1 || fail "preparing a checkpoint"
+    --save-interval 1 --save save --load save --keep-checkpoints 2 --metrics-file m.jsonl --exit-interval 3 >../err \
+    2>&1 || fail "preparing a checkpoint"
 rm -rf index-cache
 # pairs that preprocess_data and merge replace
 fox_lines 7 >old.txt
-megalith preprocess_data --input old.txt --split-on-blank-lines "${tok[@]}" --output-prefix p >../err 2>&1 || fail "preparing an old pair"
+megalith preprocess_data --input old.txt --split-on-blank-lines "${tok[@]}" --output-prefix p >../err 2>&1 ||
+    fail "preparing an old pair"
 for ending in bin idx; do cp p_text_document.$ending both.$ending; done
-megalith train_tokenizer --input t.txt --vocab-size 280 --output vocab --workers 1 >../err 2>&1 || fail "preparing a tokenizer"
+megalith train_tokenizer --input t.txt --vocab-size 280 --output vocab --workers 1 >../err 2>&1 ||
+    fail "preparing a tokenizer"
 cp -r . ../want
 cd ../want || exit 1
-for c in generate tasks preprocess tokenizer merge pretrain; do "cmd_$c" >../err 2>&1 || fail "$c, with nothing in its way"; done
+for c in generate tasks preprocess tokenizer merge pretrain; do "cmd_$c" >../err 2>&1 ||
+    fail "$c, with nothing in its way"; done
 cd ..
 
 # What was there before and is no output of the command is as it was; a checkpoint can be opened.
 check_kept() {
-    for f in t.txt t_text_document.bin t_text_document.idx; do cmp -s "now/$f" "scene/$f" || fail "$1: $f is damaged"; done
+    for f in t.txt t_text_document.bin t_text_document.idx; do cmp -s "now/$f" "scene/$f" ||
+        fail "$1: $f is damaged"; done
     local of prefix
     for prefix in p_text_document both; do # the old pair or the new one
         of=scene
         cmp -s "now/$prefix.idx" "scene/$prefix.idx" || of=want
-        cmp -s "now/$prefix.idx" "$of/$prefix.idx" && cmp -s "now/$prefix.bin" "$of/$prefix.bin" || fail "$1: $prefix is neither the old pair nor the new one: $(ls now)"
+        cmp -s "now/$prefix.idx" "$of/$prefix.idx" && cmp -s "now/$prefix.bin" "$of/$prefix.bin" ||
+            fail "$1: $prefix is neither the old pair nor the new one: $(ls now)"
     done
     # the pair of a tokenizer is the old one, the new one, or lacks vocab.json
     if [ -e now/vocab/vocab.json ]; then
         of=scene
         cmp -s now/vocab/vocab.json scene/vocab/vocab.json || of=want
-        cmp -s now/vocab/vocab.json "$of/vocab/vocab.json" && cmp -s now/vocab/merges.txt "$of/vocab/merges.txt" || fail "$1: vocab.json and merges.txt are no pair"
+        cmp -s now/vocab/vocab.json "$of/vocab/vocab.json" && cmp -s now/vocab/merges.txt "$of/vocab/merges.txt" ||
+            fail "$1: vocab.json and merges.txt are no pair"
     fi
     local newest=now/save/iter_0000003
     if [ "$2" != pretrain ]; then diff -rq now/save scene/save >/dev/null || fail "$1: the checkpoint was changed"; fi
-    [ -d "$newest" ] || [ -d now/save/iter_0000004 ] || [ -d now/save/iter_0000005 ] || [ -d now/save/iter_0000006 ] || fail "$1: no checkpoint is left"
+    [ -d "$newest" ] || [ -d now/save/iter_0000004 ] || [ -d now/save/iter_0000005 ] || [ -d now/save/iter_0000006 ] ||
+        fail "$1: no checkpoint is left"
 }
 
 # one COMMAND KIND N ERRNO: false if the command succeeded because it made fewer than N such calls
@@ -112,14 +130,16 @@ one() {
 count() {
     rm -rf now
     cp -r scene now
-    (cd now && export FAULT_OP=$2 FAULT_AT=1000000000 FAULT_COUNT=$work/count && faulty "cmd_$1") >err 2>&1 || fail "$1: does not run under the shim"
+    (cd now && export FAULT_OP=$2 FAULT_AT=1000000000 FAULT_COUNT=$work/count && faulty "cmd_$1") >err 2>&1 ||
+        fail "$1: does not run under the shim"
     tail -n 1 "$work/count"
 }
 
 total=0
 for c in pretrain preprocess tokenizer generate tasks merge; do
     line="$c:"
-    for kind in allocation:12 open:13 read:5 mkdir:28 write:28 write:5 short_write:0 fsync:5 rename:5 unlink:5 close:5 mmap:12 ftruncate:28; do
+    for kind in allocation:12 open:13 read:5 mkdir:28 write:28 write:5 short_write:0 fsync:5 rename:5 unlink:5 close:5 \
+        mmap:12 ftruncate:28; do
         op=${kind%:*}
         error=${kind#*:}
         [[ "$c $op" =~ ${MEGA_FAULT_ONLY:-.} ]] || continue

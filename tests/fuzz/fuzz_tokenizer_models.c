@@ -1,5 +1,5 @@
-/* SentencePiece models and the JSON of TikTokenizer. The first byte chooses the kind. A tokenizer that is accepted must encode
- * and decode. */
+/* SentencePiece models and the JSON of TikTokenizer. The first byte chooses the kind. A tokenizer that is accepted must
+ * encode and decode. */
 #include "fuzz.h"
 #include "megalith/tokenizer.h"
 

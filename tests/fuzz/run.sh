@@ -20,7 +20,8 @@ for word in "$@"; do
 done
 trial=$(mktemp -d)
 trap 'rm -rf "$trial"' EXIT
-echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p == 0 && n > 0 ? -1 : 0; }' >"$trial/t.c"
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p == 0 && n > 0 ? -1 : 0; }' \
+    >"$trial/t.c"
 if ! clang -fsanitize=fuzzer,address,undefined -o "$trial/t" "$trial/t.c" 2>"$trial/log"; then
     echo "SKIPPED: no clang with libFuzzer here (apt-get install clang libclang-rt-14-dev): $(head -n 1 "$trial/log")"
     exit 77
@@ -36,10 +37,12 @@ for program in build-fuzz/fuzz/fuzz_*; do
     mkdir -p "$new"
     if [ -n "$runs" ]; then limit=(-runs="$runs" -seed=1); else limit=(-max_total_time="$seconds"); fi
     # libFuzzer refuses a single block larger than 64 MiB, tests/fuzz/kit.c a larger total
-    if ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 "$program" "${limit[@]}" -timeout=20 \
+    if ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 "$program" \
+        "${limit[@]}" -timeout=20 \
         -malloc_limit_mb=64 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/$name-" \
         "$new" "tests/fuzz/corpus/$name" >"$trial/$name.log" 2>&1; then
-        echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$trial/$name.log") inputs, $(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$trial/$name.log" | tail -n 1) edges, nothing found"
+        echo \
+            "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$trial/$name.log") inputs, $(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$trial/$name.log" | tail -n 1) edges, nothing found"
     else
         bad=$((bad + 1))
         echo "FAILED: $name; the input lies in $found"

@@ -30,7 +30,8 @@ class Texts:
         text = re.sub(r"\s+", " ", text)
         for _ in range(3):
             text = text.replace(" . ", ". ")
-        return [self.vocabulary[word] for word in re.findall(r"\w+|[^\w\s]", text.lower())]  # every word is in the vocabulary
+        # every word is in the vocabulary
+        return [self.vocabulary[word] for word in re.findall(r"\w+|[^\w\s]", text.lower())]
 
     def sequence(self, first, second):
         cls, sep, pad = (self.vocabulary[token] for token in ("[CLS]", "[SEP]", "[PAD]"))
@@ -49,7 +50,8 @@ class Texts:
         if task == "RACE":
             for page in (json.loads(line) for line in lines if line):
                 for question, options, answer in zip(page["questions"], page["options"], page["answers"]):
-                    texts = [question.replace("_", option) if "_" in question else question + " " + option for option in options]
+                    texts = [question.replace("_", option) if "_" in question else question + " " + option
+                        for option in options]
                     yield [self.sequence(text, page["article"]) for text in texts], "ABCD".index(answer)
             return
         for row in (line.split("\t") for line in lines[task != "CoLA" :]):

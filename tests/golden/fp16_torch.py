@@ -96,11 +96,13 @@ def attention(qkv, rows):
 
 def loss_of(p, ids, labels, factor):
     rows = ids.shape[0]
-    x = Embedding.apply(ids.flatten(), p["wte.weight"]) + Embedding.apply(torch.arange(SEQ).repeat(rows), p["wpe.weight"])
+    x = Embedding.apply(ids.flatten(), p["wte.weight"]) + Embedding.apply(torch.arange(SEQ).repeat(rows),
+        p["wpe.weight"])
     for i in range(LAYERS):
         def of(name):
             return p[f"h.{i}.{name}.weight"], p[f"h.{i}.{name}.bias"]
-        x = x + Linear.apply(attention(Linear.apply(Norm.apply(x, *of("ln_1")), *of("attn.c_attn")), rows), *of("attn.c_proj"))
+        x = x + Linear.apply(attention(Linear.apply(Norm.apply(x, *of("ln_1")), *of("attn.c_attn")), rows),
+            *of("attn.c_proj"))
         x = x + Linear.apply(gelu(Linear.apply(Norm.apply(x, *of("ln_2")), *of("mlp.c_fc"))), *of("mlp.c_proj"))
     x = Norm.apply(x, p["ln_f.weight"], p["ln_f.bias"])
     return Head.apply(x, p["wte.weight"], labels.flatten(), factor)
@@ -188,10 +190,13 @@ def torch_run(p, rows):
 
 
 def megalith_run(megalith):
-    command = [megalith, "pretrain_gpt", "--load", "start", "--finetune", "--num-layers", LAYERS, "--hidden-size", HIDDEN,
-               "--num-attention-heads", HEADS, "--seq-length", SEQ, "--max-position-embeddings", SEQ, "--micro-batch-size", MICRO,
+    command = [megalith, "pretrain_gpt", "--load", "start", "--finetune", "--num-layers", LAYERS, "--hidden-size",
+        HIDDEN,
+               "--num-attention-heads", HEADS, "--seq-length", SEQ, "--max-position-embeddings", SEQ,
+                   "--micro-batch-size", MICRO,
                "--global-batch-size", BATCH, "--train-iters", ITERS, "--lr", LR, "--lr-decay-style", "constant",
-               "--weight-decay", 0.1, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0, "--seed", SEED,
+               "--weight-decay", 0.1, "--clip-grad", CLIP, "--hidden-dropout", 0, "--attention-dropout", 0, "--seed",
+                   SEED,
                "--eval-iters", 0, "--data-path", "d", "--split", "100,0,0", "--tokenizer-type", "NullTokenizer",
                "--vocab-size", VOCAB - 1, "--metrics-file", "m.jsonl", "--log-interval", 1, "--fp16",
                "--initial-loss-scale", INITIAL, "--loss-scale-window", WINDOW, "--hysteresis", HYSTERESIS]

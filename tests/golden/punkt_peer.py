@@ -54,7 +54,8 @@ def read_parameters(folder):
     def lines(name):
         return {line for line in open(f"{folder}/{name}", encoding="utf-8", newline="\n").read().split("\n") if line}
 
-    return [lines(n) for n in ("abbrev_types.txt", "sent_starters.txt", "numeric_abbrev_types.txt", "collocations.tab", "ortho_context.tab")]
+    return [lines(n) for n in ("abbrev_types.txt", "sent_starters.txt", "numeric_abbrev_types.txt", "collocations.tab",
+        "ortho_context.tab")]
 
 
 def read_sentences(prefix):
@@ -72,7 +73,8 @@ def read_sentences(prefix):
 
 
 def cut(program, *options):
-    command = [program, "preprocess_data", "--input", "texts.jsonl", "--split-sentences", "--tokenizer-type", "ByteTokenizer"]
+    command = [program, "preprocess_data", "--input", "texts.jsonl", "--split-sentences", "--tokenizer-type",
+        "ByteTokenizer"]
     run = subprocess.run(command + ["--output-prefix", "out", *options], capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"{' '.join(options)}: {run.stderr}")
@@ -101,7 +103,8 @@ def main(program, paths):
         cuts += sum(map(len, theirs))
     # white space stays, and a sentence may begin without any
     tokenizer = punkt.tokenizer_for("english")
-    tokenizer = punkt.PunktSentenceTokenizer(tokenizer.params, rules=dataclasses.replace(tokenizer.rules, next_sentence_requires_space=False))
+    tokenizer = punkt.PunktSentenceTokenizer(tokenizer.params,
+        rules=dataclasses.replace(tokenizer.rules, next_sentence_requires_space=False))
     kept = cut(program, "--sentence-parameters", "parameters/english", "--keep-newlines")
     for text, sentences in zip(texts, kept):
         assert b"".join(sentences) == text.encode() or not sentences, text
@@ -115,7 +118,8 @@ def main(program, paths):
     tokenizer = punkt.PunktSentenceTokenizer(trainer.get_params())
     ours = cut(program, "--save-sentence-parameters", "ours")
     compare("learnt", ours, [[s.encode() for s in tokenizer.tokenize(text)] for text in texts])
-    for name, a, b in zip("abbreviations starters numeric pairs context".split(), read_parameters("ours"), read_parameters("theirs")):
+    for name, a, b in zip("abbreviations starters numeric pairs context".split(), read_parameters("ours"),
+        read_parameters("theirs")):
         b = {line for line in b if line.count("\t") <= 1}
         if a != b:
             sys.exit(f"learnt {name}: {sorted(a ^ b)[:9]}")

@@ -18,7 +18,8 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
         self.downsample = None
         if stride != 1:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, channels, 1, stride, bias=False),
+                nn.BatchNorm2d(channels))
 
     def forward(self, x):
         y = torch.relu(self.bn1(self.conv1(x)))
@@ -34,7 +35,8 @@ class ResNet18(nn.Module):
         inputs = 64
         for i, channels in enumerate((64, 128, 256, 512), 1):
             stride = 1 if i == 1 else 2
-            setattr(self, f"layer{i}", nn.Sequential(BasicBlock(inputs, channels, stride), BasicBlock(channels, channels, 1)))
+            setattr(self, f"layer{i}",
+                nn.Sequential(BasicBlock(inputs, channels, stride), BasicBlock(channels, channels, 1)))
             inputs = channels
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(512, 10)

@@ -1,6 +1,8 @@
-"""WikiText-103 and LAMBADA of a GPT-2 folder with transformers: tasks_transformers.py FOLDER LENGTH OVERLAP WIKITEXT LAMBADA
+"""WikiText-103 and LAMBADA of a GPT-2 folder with transformers: tasks_transformers.py FOLDER LENGTH OVERLAP WIKITEXT
+LAMBADA
 
-Prints two lines: targets, mean loss and token ratio of WikiText; right ones of LAMBADA loose and strict, and passages. All of it is computed
+Prints two lines: targets, mean loss and token ratio of WikiText; right ones of LAMBADA loose and strict, and passages.
+All of it is computed
 from the description of these tasks, not by the program.
 """
 import json
@@ -65,7 +67,8 @@ with open(lambada, encoding="utf-8") as f:
         passages += 1
         last = text.split()[-1]
         whole = ids(text)
-        for strict, (context, label) in enumerate(((whole[:-1], whole[-1:]), (ids(text[: text.rfind(last)].strip()), ids(" " + last)))):
+        for strict, (context,
+            label) in enumerate(((whole[:-1], whole[-1:]), (ids(text[: text.rfind(last)].strip()), ids(" " + last)))):
             context = context[-(positions - len(label)) :]
             if not context:
                 continue

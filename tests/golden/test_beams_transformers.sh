@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Texts of a beam search equal those of transformers' generate(), and by Megatron's rules those of Megatron's search over the logits of
-# transformers (written here), unless the two best scores of the peer differ by less than 1e-5.
+# Texts of a beam search equal those of transformers' generate(), and by Megatron's rules those of Megatron's search
+# over the logits of transformers (written here), unless the two best scores of the peer differ by less than 1e-5.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -109,13 +109,15 @@ while read -r options; do
     for way in "" "--recompute"; do
         [ -z "$way" ] || [ $((number % 3)) -eq 0 ] || continue
         # shellcheck disable=SC2086
-        "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --genfile got.json --overwrite --out-seq-length 24 $options $way >log 2>&1 ||
+        "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --genfile got.json --overwrite \
+            --out-seq-length 24 $options $way >log 2>&1 ||
             { cat log; exit 1; }
         "$MEGA_PEERS" compare.py $number || { echo "FAILED: $options $way"; exit 1; }
     done
     if [ $((number % 2)) -eq 0 ]; then
         # shellcheck disable=SC2086
-        ranks 4 "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --genfile got.json --overwrite --out-seq-length 24 $options \
+        ranks 4 "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --genfile got.json \
+            --overwrite --out-seq-length 24 $options \
             --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 >log 2>&1 </dev/null || { cat log; exit 1; }
         "$MEGA_PEERS" compare.py $number || { echo "FAILED: $options on four ranks"; exit 1; }
     fi

@@ -1,8 +1,8 @@
-/* Compares a small random model of each family with transformers (tools/make_family_golden.py, which runs here): the loss
- * of every position, the logits of sentence pairs and every gradient, in float64 with the plain kernels and in float32 with the fast ones. A tensor's
- * error is its largest difference over its largest element. MEGA_FAMILY=NAME compares one model. Then folders that say
- * more or less than their model (tools/make_family_strays.py): the same losses as in transformers, or a refusal that names
- * the key or the tensor. */
+/* Compares a small random model of each family with transformers (tools/make_family_golden.py, which runs here): the
+ * loss of every position, the logits of sentence pairs and every gradient, in float64 with the plain kernels and in
+ * float32 with the fast ones. A tensor's error is its largest difference over its largest element. MEGA_FAMILY=NAME
+ * compares one model. Then folders that say more or less than their model (tools/make_family_strays.py): the same
+ * losses as in transformers, or a refusal that names the key or the tensor. */
 #include "gpt_run.h"
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"

@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
-# A folder of each family (tools/make_family_golden.py) is loaded, trained with a learning rate that changes no weight, and saved:
-# the tensors are the same, and transformers computes the same logits from both folders.
+# A folder of each family (tools/make_family_golden.py) is loaded, trained with a learning rate that changes no weight,
+# and saved: the tensors are the same, and transformers computes the same logits from both folders.
 . "${MEGA_SOURCE:?}/tests/kit/kit.sh"
 [ -x "${MEGA_PEERS:-}" ] || skip "MEGA_PEERS names no Python that has transformers"
 "$MEGA_PEERS" "$MEGA_SOURCE/tools/make_family_golden.py" models >log 2>&1 || fail "making the models: $(tail -3 log)"
-for i in $(seq 1 60); do echo "$((i * 7 % 58)) $((i * 11 % 58)) $((i * i % 58)) $i 3 1 4 1 5 9 2 6"; done | sed 's/\b59\b\|\b60\b/0/g' >ids.txt
-"$MEGALITH" preprocess_data --input ids.txt --tokenizer-type NullTokenizer --vocab-size 60 --append-eod --output-prefix ids >log 2>&1 || fail "data"
+for i in $(seq 1 60); do echo "$((i * 7 % 58)) $((i * 11 % 58)) $((i * i % 58)) $i 3 1 4 1 5 9 2 6"; done |
+    sed 's/\b59\b\|\b60\b/0/g' >ids.txt
+"$MEGALITH" preprocess_data --input ids.txt --tokenizer-type NullTokenizer --vocab-size 60 --append-eod \
+    --output-prefix ids >log 2>&1 || fail "data"
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' . w{1..50} >vocab.txt
 for i in $(seq 1 9); do echo "W$i w$((i + 9)) w20. W$((2 * i)) w7 w$((50 - i)). W5 w6 w8 w9."; echo; done >sentences.txt
-"$MEGALITH" preprocess_data --input sentences.txt --split-on-blank-lines --split-sentences --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt \
+"$MEGALITH" preprocess_data --input sentences.txt --split-on-blank-lines --split-sentences --tokenizer-type \
+    BertWordPieceLowerCase --vocab-file vocab.txt \
     --output-prefix s >log 2>&1 || fail "sentences: $(tail -3 log)"
 for folder in models/*/; do
     own=(pretrain_gpt --tokenizer-type NullTokenizer --vocab-size 60 --data-path ids_text_document)
-    grep -q 'MaskedLM\|PreTraining' "$folder/config.json" && own=(pretrain_bert --vocab-file vocab.txt --data-path s_text_sentence)
-    grep -q 'ConditionalGeneration' "$folder/config.json" && own=(pretrain_t5 --vocab-file vocab.txt --vocab-extra-ids 3 --data-path s_text_sentence)
-    "$MEGALITH" "${own[@]}" --load "$folder" --finetune --split 100,0,0 --train-iters 1 --lr 1e-30 --min-lr 0 --weight-decay 0 --seq-length 16 \
-        --micro-batch-size 1 --global-batch-size 1 --eval-iters 0 --no-save-optim --save "saved/$(basename "$folder")" >log 2>&1 || fail "$folder: $(tail -3 log)"
+    grep -q 'MaskedLM\|PreTraining' "$folder/config.json" &&
+        own=(pretrain_bert --vocab-file vocab.txt --data-path s_text_sentence)
+    grep -q 'ConditionalGeneration' "$folder/config.json" &&
+        own=(pretrain_t5 --vocab-file vocab.txt --vocab-extra-ids 3 --data-path s_text_sentence)
+    "$MEGALITH" "${own[@]}" --load "$folder" --finetune --split 100,0,0 --train-iters 1 --lr 1e-30 --min-lr 0 \
+        --weight-decay 0 --seq-length 16 \
+        --micro-batch-size 1 --global-batch-size 1 --eval-iters 0 --no-save-optim --save "saved/$(basename "$folder")" \
+        >log 2>&1 || fail "$folder: $(tail -3 log)"
 done
 cat >compare.py <<'PY'
 import glob

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fill_mask with a folder of each family of encoders: the tokens, texts and probabilities of the fill-mask pipeline of transformers, on one rank and
-# over tp, pp and dp. MEGA_FAMILY=NAME compares one.
+# fill_mask with a folder of each family of encoders: the tokens, texts and probabilities of the fill-mask pipeline of
+# transformers, on one rank and over tp, pp and dp. MEGA_FAMILY=NAME compares one.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 [ -x "${MEGA_PEERS:-}" ] || skip "MEGA_PEERS names no Python that has transformers"
@@ -18,7 +18,8 @@ fills() { # name, kind, ranks, options
     "${run[@]}" >got 2>log </dev/null || { note "$name on $n ranks, $*: $(tail -3 log)"; return; }
     "$MEGA_PEERS" -S "$script" compare "$name" "$kind" got 2>log || note "$name on $n ranks, $*: $(tail -1 log)"
 }
-layouts=("2 --tensor-model-parallel-size 2 --micro-batch-size 3" "2 --pipeline-model-parallel-size 2 --micro-batch-size 2" "2 --micro-batch-size 2")
+layouts=("2 --tensor-model-parallel-size 2 --micro-batch-size 3" \
+    "2 --pipeline-model-parallel-size 2 --micro-batch-size 2" "2 --micro-batch-size 2")
 number=0
 while read -r name; do
     fills "$name" all 1

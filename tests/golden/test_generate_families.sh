@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A folder of each family with random weights, those of T5 too, whose encoder reads the prompt: 256 greedy tokens, and the best text of 4 and of 20 beams, equal those of transformers, on one
-# rank and on tp 2 x pp 2, up to a token for which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
+# A folder of each family with random weights, those of T5 too, whose encoder reads the prompt: 256 greedy tokens, and
+# the best text of 4 and of 20 beams, equal those of transformers, on one rank and on tp 2 x pp 2, up to a token for
+# which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -115,7 +116,8 @@ names=${MEGA_FAMILY:-}
 way() { # name, number, ranks, options
     local name=$1 number=$2 n=$3
     shift 3
-    local run=("$MEGALITH" generate_samples_gpt --load "$name" --tokenizer-type NullTokenizer --vocab-size 60 --prompt "5 17 3 42 8" --genfile got.json --overwrite "$@")
+    local run=("$MEGALITH" generate_samples_gpt --load "$name" --tokenizer-type NullTokenizer --vocab-size 60 --prompt \
+        "5 17 3 42 8" --genfile got.json --overwrite "$@")
     if [ "$n" -gt 1 ]; then run=(ranks "$n" "${run[@]}" --pipeline-model-parallel-size 2); fi
     if [ "$n" -eq 4 ]; then run+=(--tensor-model-parallel-size 2); fi
     "${run[@]}" >log 2>&1 </dev/null || { tail -n 20 log; echo "FAILED: $name: $*"; failed=1; return; }

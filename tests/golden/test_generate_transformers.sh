@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Greedy text of 256 tokens equals transformers' generate() on the same folder: with the key/value cache, without it, in a batch, and on ranks
-# that share the model.
+# Greedy text of 256 tokens equals transformers' generate() on the same folder: with the key/value cache, without it, in
+# a batch, and on ranks that share the model.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 cat "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/ARCHITECTURE.md "$MEGA_SOURCE"/docs/{recipes,training}.md >corpus.txt
 "$MEGALITH" train_tokenizer --input corpus.txt --vocab-size 500 --output model >log 2>&1
-printf 'The tokenizer\nA training step is a program. A model is a function that describes the forward computation of one rank into a graph\nx\n' >prompts.txt
+printf \
+    'The tokenizer\nA training step is a program. A model is a function that describes the forward computation of one rank into a graph\nx\n' >prompts.txt
 
 "$MEGA_PEERS" - <<'PY'
 import torch
@@ -39,9 +40,11 @@ for options in "" "--recompute" "--batch 3" "--tensor-model-parallel-size 2 --pi
     n=1
     [ "${options#--tensor}" = "$options" ] || n=4
     # shellcheck disable=SC2086
-    $([ $n -eq 1 ] || echo ranks $n) "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt --sample-output-file got.txt --out-seq-length 256 --greedy \
+    $([ $n -eq 1 ] || echo ranks $n) "$MEGALITH" generate_samples_gpt --load model --sample-input-file prompts.txt \
+        --sample-output-file got.txt --out-seq-length 256 --greedy \
         $options >log 2>&1 </dev/null || { cat log; exit 1; }
-    # Bytes that are not UTF-8 are kept here; transformers shows U+FFFD for them. newline="": a token may be a carriage return.
+    # Bytes that are not UTF-8 are kept here; transformers shows U+FFFD for them. newline="": a token may be a carriage
+    # return.
     "$MEGA_PEERS" -c 'open("shown.txt", "w").write(open("got.txt", errors="replace", newline="").read())'
     if ! cmp shown.txt expected.txt; then
         echo "FAILED: greedy text differs from transformers' with options '$options'"

@@ -9,4 +9,5 @@ fi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 cd "$temp"
-OMP_NUM_THREADS=1 "$MEGA_PEERS" "$MEGA_SOURCE/tests/golden/lamb_torch.py" "$MEGALITH" 2>log || { tail -n 20 log; exit 1; }
+OMP_NUM_THREADS=1 "$MEGA_PEERS" "$MEGA_SOURCE/tests/golden/lamb_torch.py" "$MEGALITH" 2>log ||
+    { tail -n 20 log; exit 1; }

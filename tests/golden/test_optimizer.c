@@ -1,4 +1,5 @@
-/* Compares AdamW, SGD, Adagrad, Muon and clipping with PyTorch, Lamb with its formulas: tests/golden/optimizer.json, made by tools/make_optim_golden.py. */
+/* Compares AdamW, SGD, Adagrad, Muon and clipping with PyTorch, Lamb with its formulas: tests/golden/optimizer.json,
+ * made by tools/make_optim_golden.py. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"

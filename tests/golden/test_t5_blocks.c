@@ -1,6 +1,6 @@
-/* Compares blocks of T5 (t5_blocks.h) with transformers in float64, results and all gradients: tests/golden/t5.json, made by
- * tools/make_t5_golden.py. An encoder of two blocks, which share a table of biases, and a decoder of one, with sequences
- * of different length; the end of one source is padding. */
+/* Compares blocks of T5 (t5_blocks.h) with transformers in float64, results and all gradients: tests/golden/t5.json,
+ * made by tools/make_t5_golden.py. An encoder of two blocks, which share a table of biases, and a decoder of one, with
+ * sequences of different length; the end of one source is padding. */
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/program.h"

@@ -1,5 +1,5 @@
-/* Loads the tokenizer.json of the byte and null tokenizers with Hugging Face `tokenizers`, which must give our ids. Only
- * checkpoints contain these files. */
+/* Loads the tokenizer.json of the byte and null tokenizers with Hugging Face `tokenizers`, which must give our ids.
+ * Only checkpoints contain these files. */
 #include "kit.h"
 #include "megalith/file.h"
 #include "megalith/tokenizer.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Vocabularies of WordPiece and Unigram that train_tokenizer learns, against the trainers of the PyPI packages tokenizers and
-# sentencepiece: bits a character of text that neither has seen.
+# Vocabularies of WordPiece and Unigram that train_tokenizer learns, against the trainers of the PyPI packages
+# tokenizers and sentencepiece: bits a character of text that neither has seen.
 set -eu
 : "${MEGALITH:?run by ctest}" "${MEGA_SOURCE:?run by ctest}"
 if [ -z "${MEGA_PEERS:-}" ]; then

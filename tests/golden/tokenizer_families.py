@@ -34,11 +34,16 @@ def megalith(*arguments):
 
 def random_strings(count):
     rng = random.Random(2024)
-    likely = ["'s", "'S", "'re", "'LL", "'", "''", " ", "  ", "    ", "\n", "\n\n", "\r\n", "\t", "the", "The", "HTTPServer", "7", "42", "12345",
-              "!", "?!", "_", "(", ")", "/", "-", "--", "\u00a0", "\u3000", "é", "e\u0301", "ﬁ", "Å", "日本", "東京", "\u0301", "٣", "²", "😀", "👨\u200d👩", "<|endoftext|>",
-              "<|im_start|>", "<s>", "</s>", "<mask>", "<right>", "word", "<unk>", "<start_of_turn>", "<sep>", "abc", "\u2028", "\ufffd", "\0", "▁", "▁▁", "ſ",
-              "ı", "İ", "한국", "각", "ß", "Ω", "\u200b", "\u0085", "<0x41>", "<EOD>", "<extra_id_1>", "<SPECIAL_9>", "\ufb01", "１２", "x", "xx", "ll"]
-    known = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Cn", "Co")]
+    likely = ["'s", "'S", "'re", "'LL", "'", "''", " ", "  ", "    ", "\n", "\n\n", "\r\n", "\t", "the", "The",
+        "HTTPServer", "7", "42", "12345",
+              "!", "?!", "_", "(", ")", "/", "-", "--", "\u00a0", "\u3000", "é", "e\u0301", "ﬁ", "Å", "日本", "東京",
+                  "\u0301", "٣", "²", "😀", "👨\u200d👩", "<|endoftext|>",
+              "<|im_start|>", "<s>", "</s>", "<mask>", "<right>", "word", "<unk>", "<start_of_turn>", "<sep>", "abc",
+                  "\u2028", "\ufffd", "\0", "▁", "▁▁", "ſ",
+              "ı", "İ", "한국", "각", "ß", "Ω", "\u200b", "\u0085", "<0x41>", "<EOD>", "<extra_id_1>", "<SPECIAL_9>",
+                  "\ufb01", "１２", "x", "xx", "ll"]
+    known = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000
+        and unicodedata.category(chr(c)) not in ("Cn", "Co")]
     # their normal forms are those of Unicode 12
     forms = [(form, getattr(normalizers, form)()) for form in ("NFC", "NFD", "NFKC", "NFKD")]
     known = [c for c in known if all(n.normalize_str(c) == unicodedata.normalize(form, c) for form, n in forms)]
@@ -48,7 +53,8 @@ def random_strings(count):
     out = []
     for i in range(count):
         wide = known if i % 4 == 0 else latin
-        out.append("".join(rng.choice(likely) if rng.random() < 0.75 else rng.choice(wide) for _ in range(rng.randint(1, 24))))
+        out.append("".join(rng.choice(likely) if rng.random() < 0.75 else rng.choice(wide)
+            for _ in range(rng.randint(1, 24))))
     return out
 
 
@@ -83,7 +89,8 @@ def compare(name, options, texts, ids_of, text_of=None):
             continue
         shown = megalith("tokenize", *options, "--text-only", "--ids", *map(str, theirs[i])).decode(errors="replace")
         wanted = text_of(theirs[i])
-        check(f"{name}: decoding", shown == wanted, f"{shown!r}, expected {wanted!r}: {theirs[i]}") if shown != wanted else None
+        check(f"{name}: decoding", shown == wanted,
+            f"{shown!r}, expected {wanted!r}: {theirs[i]}") if shown != wanted else None
 
 
 def megatron_ids(model, extra):
@@ -91,7 +98,8 @@ def megatron_ids(model, extra):
     own = {}
 
     def add(token):
-        own[token] = model.piece_to_id(token) if model.piece_to_id(token) != model.unk_id() or token == "<unk>" else model.get_piece_size() + added[0]
+        own[token] = model.piece_to_id(token) if model.piece_to_id(
+            token) != model.unk_id() or token == "<unk>" else model.get_piece_size() + added[0]
         added[0] += own[token] >= model.get_piece_size()
 
     added = [0]
@@ -125,12 +133,14 @@ class BertWordPiece:
 
     @staticmethod
     def chinese(c):
-        return any(a <= ord(c) <= b for a, b in [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
+        return any(a <= ord(c) <= b for a, b in [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF),
+            (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
                                                  (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)])
 
     @staticmethod
     def punctuation(c):
-        return 33 <= ord(c) <= 47 or 58 <= ord(c) <= 64 or 91 <= ord(c) <= 96 or 123 <= ord(c) <= 126 or unicodedata.category(c)[0] == "P"
+        return 33 <= ord(c) <= 47 or 58 <= ord(c) <= 64 or 91 <= ord(c) <= 96 or 123 <= ord(
+            c) <= 126 or unicodedata.category(c)[0] == "P"
 
     def words(self, text):
         clean = ""
@@ -159,7 +169,8 @@ class BertWordPiece:
 
     def decode(self, ids):
         text = " ".join(self.tokens[i] for i in ids).replace(" ##", "").strip()
-        for a, b in [(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")]:
+        for a, b in [(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
+            (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")]:
             text = text.replace(a, b)
         return text
 
@@ -167,7 +178,8 @@ class BertWordPiece:
 def compare_bert(name, path, texts):
     for kind, lower in [("BertWordPieceLowerCase", True), ("BertWordPieceCase", False)]:
         theirs = BertWordPiece(path, lower)
-        compare(f"{name}-{kind}", ["--tokenizer-type", kind, "--vocab-file", path], texts, lambda x, t=theirs: [t.encode(s) for s in x], theirs.decode)
+        compare(f"{name}-{kind}", ["--tokenizer-type", kind, "--vocab-file", path], texts, lambda x,
+            t=theirs: [t.encode(s) for s in x], theirs.decode)
 
 
 def shared_vocabularies(folder, only, texts):
@@ -176,14 +188,18 @@ def shared_vocabularies(folder, only, texts):
         path = f"{folder}/bert/tokenizer-{name}.json"
         if only in f"shared-bert-{name}" and os.path.exists(path):
             t = Tokenizer.from_file(path)
-            compare(f"shared-bert-{name}", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", path], texts,
-                    lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids, t=t: t.decode(ids, skip_special_tokens=False))
+            compare(f"shared-bert-{name}", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", path],
+                texts,
+                    lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids,
+                        t=t: t.decode(ids, skip_special_tokens=False))
             compare_bert(f"shared-bert-{name}", f"{folder}/bert/vocab-{name}.txt", texts)
     for name in ["t5/spiece-fr", "sentencepiece/test_model", "sentencepiece/test_ja_model"]:
         path = f"{folder}/{name}.model"
         if only in "shared-" + name and os.path.exists(path):
             model = sentencepiece.SentencePieceProcessor(model_file=path)
-            compare("shared-" + name.replace("/", "-"), ["--tokenizer-model", path, "--tokenizer-type", "GPTSentencePieceTokenizer"], texts, model.encode_as_ids,
+            compare("shared-" + name.replace("/", "-"),
+                ["--tokenizer-model", path, "--tokenizer-type", "GPTSentencePieceTokenizer"], texts,
+                    model.encode_as_ids,
                     model.decode_ids)
 
 
@@ -191,8 +207,10 @@ def compare_folders(only, texts):
     """Folders of `transformers` with a SentencePiece model and no tokenizer.json."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers import AutoTokenizer
-    for name, model, file, config in [("t5", "sp-t5", "spiece.model", {"tokenizer_class": "T5Tokenizer", "extra_ids": 7}),
-                                      ("xlmr", "sp-unigram", "sentencepiece.bpe.model", {"tokenizer_class": "XLMRobertaTokenizer"})]:
+    for name, model, file, config in [("t5", "sp-t5", "spiece.model",
+        {"tokenizer_class": "T5Tokenizer", "extra_ids": 7}),
+                                      ("xlmr", "sp-unigram", "sentencepiece.bpe.model",
+                                          {"tokenizer_class": "XLMRobertaTokenizer"})]:
         folder = "folder-" + name
         if only not in folder:
             continue
@@ -200,7 +218,8 @@ def compare_folders(only, texts):
         shutil.copy(f"kinds/{model}/tokenizer.model", f"{folder}/{file}")
         json.dump(config, open(folder + "/tokenizer_config.json", "w"))
         t = AutoTokenizer.from_pretrained(folder)
-        compare(folder, ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder], texts, lambda x, t=t: [t.encode(s) for s in x],
+        compare(folder, ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder], texts, lambda x,
+            t=t: [t.encode(s) for s in x],
                 lambda ids, t=t: t.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
@@ -218,23 +237,28 @@ def main():
             continue
         t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         compare(name, ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder], texts,
-                lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids, t=t: t.decode(ids, skip_special_tokens=False))
+                lambda x, t=t: [e.ids for e in t.encode_batch(x)], lambda ids,
+                    t=t: t.decode(ids, skip_special_tokens=False))
     if only in "bert-vocab":
         compare_bert("bert", "kinds/bert-vocab/vocab.txt", texts)
         t = Tokenizer.from_file("kinds/bert/tokenizer.json")
-        compare("bert-vocab", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "kinds/bert-vocab"], texts, lambda x: [e.ids for e in t.encode_batch(x)])
+        compare("bert-vocab", ["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", "kinds/bert-vocab"],
+            texts, lambda x: [e.ids for e in t.encode_batch(x)])
     compare_folders(only, texts)
     shared_vocabularies(os.environ.get("MEGA_TEST_DATA", SOURCE + "/../shared/data"), only, texts)
-    for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing", "sp-unigram", "sp-unigram-bytes", "sp-unigram-crossing"]:
+    for name in ["sp-llama", "sp-nfkc", "sp-user", "sp-crossing", "sp-unigram", "sp-unigram-bytes",
+        "sp-unigram-crossing"]:
         if only not in name:
             continue
         path = os.path.join("kinds", name, "tokenizer.model")
         model = sentencepiece.SentencePieceProcessor(model_file=path)
         options = ["--tokenizer-model", path, "--tokenizer-type"]
         compare(name, [*options, "GPTSentencePieceTokenizer"], texts, model.encode_as_ids, model.decode_ids)
-        compare(name + "-llama2", [*options, "Llama2Tokenizer"], texts, lambda x, m=model: [[m.bos_id(), *ids] for ids in m.encode_as_ids(x)])
+        compare(name + "-llama2", [*options, "Llama2Tokenizer"], texts, lambda x,
+            m=model: [[m.bos_id(), *ids] for ids in m.encode_as_ids(x)])
         own = megatron_ids(model, 3)
-        compare(name + "-own", [*options, "SentencePieceTokenizer", "--vocab-extra-ids", "3"], texts, lambda x, f=own: [f(t) for t in x])
+        compare(name + "-own", [*options, "SentencePieceTokenizer", "--vocab-extra-ids", "3"], texts, lambda x,
+            f=own: [f(t) for t in x])
     if only in "tiktoken":
         tiktokens("kinds/tiktoken/tiktoken.json", texts)
     sys.exit(1 if failures else 0)
@@ -254,8 +278,10 @@ def tiktokens(path, texts):
     for version, pattern in patterns.items():
         t = tiktoken.Encoding("x", pat_str=pattern, special_tokens={n: i for i, n in enumerate(names)},
                               mergeable_ranks={base64.b64decode(r["token_bytes"]): r["rank"] + special for r in rows})
-        compare("tiktoken-" + version, ["--tokenizer-type", "TikTokenizer", "--tokenizer-model", path, "--tiktoken-pattern", version,
-                                        "--tiktoken-num-special-tokens", str(special), "--vocab-size", str(len(rows) + special)], texts,
+        compare("tiktoken-" + version, ["--tokenizer-type", "TikTokenizer", "--tokenizer-model", path,
+            "--tiktoken-pattern", version,
+                                        "--tiktoken-num-special-tokens", str(special), "--vocab-size",
+                                            str(len(rows) + special)], texts,
                 lambda x, t=t: [t.encode(s, allowed_special="all") for s in x], t.decode)
 
 

@@ -1,6 +1,9 @@
-"""Compares `megalith` with AutoTokenizer on folders whose tokenizer_config.json, special_tokens_map.json or added_tokens.json say
-something: one folder for each key and kind, and the shapes of published ones. Ids, the end of a text and decoded text are equal,
-or `megalith` refuses and names the key. Run by test_tokenizer_folders.sh in an empty folder; argv: the program, the source."""
+"""Compares `megalith` with AutoTokenizer on folders whose tokenizer_config.json, special_tokens_map.json or
+added_tokens.json say
+something: one folder for each key and kind, and the shapes of published ones. Ids, the end of a text and decoded text
+are equal,
+or `megalith` refuses and names the key. Run by test_tokenizer_folders.sh in an empty folder; argv: the program, the
+source."""
 import json
 import os
 import shutil
@@ -14,7 +17,8 @@ from transformers import AutoTokenizer  # noqa: E402
 PROGRAM, SOURCE = sys.argv[1], sys.argv[2]
 ONLY = os.environ.get("MEGA_ONLY", "")  # a part of names
 ALL = os.environ.get("MEGA_ALL", "")  # not each ninth alone
-TEXTS = ["the files <new> of</s> it", " Two  blanks, and\tone <new>x", "Ünï 日本 don't ., he's <mask> here <s>", "x<|endoftext|>y [MASK] z[CLS] <extra_id_3> z", "<pad> 12345 e\u0301"]
+TEXTS = ["the files <new> of</s> it", " Two  blanks, and\tone <new>x", "Ünï 日本 don't ., he's <mask> here <s>",
+    "x<|endoftext|>y [MASK] z[CLS] <extra_id_3> z", "<pad> 12345 e\u0301"]
 count = {"equal": 0, "refused": 0, "FAILED": 0}
 
 
@@ -55,7 +59,8 @@ def check(folder, keys):
     except Exception as error:  # `transformers` cannot read it: any message will do
         theirs, wanted = None, str(error)[:100]
     append = ["--append-eod"] if theirs is not None and theirs.eos_token_id is not None else []
-    run = megalith("preprocess_data", "--input", "texts.jsonl", "--output-prefix", "ours", "--workers", "1", *options, *append)
+    run = megalith("preprocess_data", "--input", "texts.jsonl", "--output-prefix", "ours", "--workers", "1", *options,
+        *append)
     if run.returncode != 0:
         message = " ".join(line for line in run.stderr.decode().splitlines() if "error" in line)
         named = theirs is None or any(k in message for k in keys)
@@ -66,7 +71,8 @@ def check(folder, keys):
     ours = documents("ours")
     for mine, right, text in zip(ours, wanted, TEXTS):
         if mine != right:
-            return note(folder, "FAILED", f"{text!r}\n    ours   {mine}\n    theirs {right}\n    {theirs.convert_ids_to_tokens(right)}")
+            return note(folder, "FAILED",
+                f"{text!r}\n    ours   {mine}\n    theirs {right}\n    {theirs.convert_ids_to_tokens(right)}")
     ids = [i for w in wanted for i in w]
     shown = megalith("tokenize", *options, "--text-only", "--ids", *map(str, ids)).stdout.decode(errors="replace")
     if shown != theirs.decode(ids):
@@ -75,7 +81,8 @@ def check(folder, keys):
 
 
 def token(content, **flags):
-    return {"__type": "AddedToken", "content": content, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, **flags}
+    return {"__type": "AddedToken", "content": content, "lstrip": False, "normalized": False, "rstrip": False,
+        "single_word": False, **flags}
 
 
 def make(name, kind, config, without=(), files=None, edit=None):
@@ -139,20 +146,29 @@ def keys_of(kind, name, own):
         yield key + "-object", {key: token("<new>", lstrip=True, rstrip=True)}, [key], {}
         yield key + "-known", {key: "the"}, [key], {}
         yield key + "-null", {key: None}, [key], {}
-        yield key + "-map", {key: "<other>"}, [key], {"special_tokens_map.json": {key: {"content": "<new>", "rstrip": True}}}
-    yield "decoder", {"added_tokens_decoder": {"9000": {**token("<new>", lstrip=True), "special": True}, "8": {**token("it", single_word=True), "special": False}}}, ["added_tokens_decoder"], {}
-    yield "decoder-map", {"added_tokens_decoder": {}}, ["added_tokens_decoder"], {"special_tokens_map.json": {"eos_token": "<new>"}}
-    yield "additional", {"additional_special_tokens": ["<new>", token("it", rstrip=True)]}, ["additional_special_tokens"], {}
-    yield "extra", {"extra_special_tokens": ["<new>"], "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
-    yield "extra-object", {"extra_special_tokens": {"a_token": "<new>"}, "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
+        yield key + "-map", {key: "<other>"}, [key], {"special_tokens_map.json": {key: {"content": "<new>",
+            "rstrip": True}}}
+    yield "decoder", {"added_tokens_decoder": {"9000": {**token("<new>", lstrip=True), "special": True},
+        "8": {**token("it", single_word=True), "special": False}}}, ["added_tokens_decoder"], {}
+    yield "decoder-map", {"added_tokens_decoder": {}}, ["added_tokens_decoder"], {
+        "special_tokens_map.json": {"eos_token": "<new>"}}
+    yield "additional", {"additional_special_tokens": ["<new>",
+        token("it", rstrip=True)]}, ["additional_special_tokens"], {}
+    yield "extra", {"extra_special_tokens": ["<new>"],
+        "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
+    yield "extra-object", {"extra_special_tokens": {"a_token": "<new>"},
+        "additional_special_tokens": ["it"]}, ["extra_special_tokens"], {}
     yield "own-role", {"image_token": "<new>", "video_token": token("it")}, ["image_token"], {}
     yield from specific()
     yield from flags()
-    yield "map-additional", {}, ["additional_special_tokens"], {"special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
-    yield "map-after", {"additional_special_tokens": ["it"]}, ["additional_special_tokens"], {"special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
+    yield "map-additional", {}, ["additional_special_tokens"], {
+        "special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
+    yield "map-after", {"additional_special_tokens": ["it"]}, ["additional_special_tokens"], {
+        "special_tokens_map.json": {"additional_special_tokens": ["<new>"]}}
     yield "added", {"eos_token": "<new>"}, ["added_tokens.json"], {"added_tokens.json": {"it": 9001, "<new>": 9000}}
     yield "added-taken", {}, ["added_tokens.json"], {"added_tokens.json": {"it": 0}}
-    yield "long", {"model_max_length": 1000000000000000019884624838656, "padding_side": "left", "truncation_side": "left", "errors": "replace"}, [], {}
+    yield "long", {"model_max_length": 1000000000000000019884624838656, "padding_side": "left",
+        "truncation_side": "left", "errors": "replace"}, [], {}
     yield "inputs", {"init_inputs": ["a"]}, ["init_inputs"], {}
     yield "files", {"fast_tokenizer_files": ["tokenizer.4.0.0.json", "tokenizer.json"]}, ["fast_tokenizer_files"], {}
     yield "file-class", {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<new>"}, [], {}
@@ -162,7 +178,8 @@ def keys_of(kind, name, own):
     yield "no-class", {"tokenizer_class": None, "eos_token": "<new>"}, [], {}
     for model_type in ["gpt2", "llama", "mistral", "qwen2", "phi3", "bert", "modernbert", "gpt_bigcode", "t5"]:
         yield "of-" + model_type, {}, ["tokenizer_class"], {"config.json": {"model_type": model_type}}
-        yield "only-" + model_type, {"tokenizer_class": None}, ["tokenizer_class", "model_type"], {"config.json": {"model_type": model_type}}
+        yield "only-" + model_type, {"tokenizer_class": None}, ["tokenizer_class",
+            "model_type"], {"config.json": {"model_type": model_type}}
 
 
 def specific():
@@ -177,12 +194,15 @@ def specific():
     yield "specific-number", {key: {"a": 3}}, keys, {}
     yield "specific-string", {key: value, "image_token": "of"}, keys, {}
     yield "specific-object", {key: value, "image_token": token("of"), "a": token("x")}, keys, {}
-    yield "specific-same", {key: {"image_token": "<new>"}, "image_token": token("it", rstrip=True), "z_token": token("of")}, keys, {}
+    yield "specific-same", {key: {"image_token": "<new>"}, "image_token": token("it", rstrip=True),
+        "z_token": token("of")}, keys, {}
     yield "specific-extra", {key: value, "extra_special_tokens": {"c": "of"}}, keys, {}
-    yield "specific-role", {key: {"eos_token": "<new>", "cls_token": token("it", lstrip=True)}, "eos_token": "</s>"}, keys, {}
+    yield "specific-role", {key: {"eos_token": "<new>", "cls_token": token("it", lstrip=True)},
+        "eos_token": "</s>"}, keys, {}
     yield "specific-map", {}, keys, {"special_tokens_map.json": {key: value}}
     yield "specific-map-extra", {key: value}, keys, {"special_tokens_map.json": {"extra_special_tokens": {"c": "of"}}}
-    yield "specific-map-own", {key: value}, keys, {"special_tokens_map.json": {"image_token": "of", "c_token": {"content": "file", "lstrip": True}}}
+    yield "specific-map-own", {key: value}, keys, {"special_tokens_map.json": {"image_token": "of",
+        "c_token": {"content": "file", "lstrip": True}}}
     yield "specific-added", {key: value}, keys, {"added_tokens.json": {"it": 9001, "<new>": 9000}}
     yield "extra-role", {"extra_special_tokens": {"eos_token": "<new>"}}, ["extra_special_tokens"], {}
 
@@ -193,18 +213,27 @@ def flags():
     plain = {k: v for k, v in token("<new>", special=False).items() if k != "__type"}
     yield "two-roles", {"bos_token": token("<new>", rstrip=True), "eos_token": "<new>"}, [], {}
     yield "two-roles-after", {"bos_token": "<new>", "eos_token": token("<new>", lstrip=True)}, [], {}
-    yield "two-roles-objects", {"sep_token": token("<new>", rstrip=True), "pad_token": token("<new>", lstrip=True), "image_token": token("<new>", single_word=True)}, ["sep_token"], {}
-    yield "two-roles-extra", {"eos_token": token("<new>", rstrip=True), "extra_special_tokens": ["<new>", token("it", lstrip=True), "it"]}, [], {}
-    yield "two-roles-object", {"eos_token": "<new>", "extra_special_tokens": {"a": token("<new>", rstrip=True), "b": "<new>"}}, [], {}
+    yield "two-roles-objects", {"sep_token": token("<new>", rstrip=True), "pad_token": token("<new>", lstrip=True),
+        "image_token": token("<new>", single_word=True)}, ["sep_token"], {}
+    yield "two-roles-extra", {"eos_token": token("<new>", rstrip=True),
+        "extra_special_tokens": ["<new>", token("it", lstrip=True), "it"]}, [], {}
+    yield "two-roles-object", {"eos_token": "<new>",
+        "extra_special_tokens": {"a": token("<new>", rstrip=True), "b": "<new>"}}, [], {}
     yield "split-decoder", {**split, "eos_token": "<new>", "added_tokens_decoder": {"9000": plain}}, [], {}
-    yield "split-decoder-normal", {**split, "eos_token": "<new>", "added_tokens_decoder": {"9000": {**plain, "normalized": True}}}, [], {}
+    yield "split-decoder-normal", {**split, "eos_token": "<new>",
+        "added_tokens_decoder": {"9000": {**plain, "normalized": True}}}, [], {}
     yield "split-decoder-own", {**split, "image_token": "<new>", "added_tokens_decoder": {"9000": plain}}, [], {}
-    yield "split-decoder-extra", {**split, "extra_special_tokens": ["<new>", "it"], "added_tokens_decoder": {"9000": plain}}, [], {}
-    yield "split-decoder-known", {**split, "added_tokens_decoder": {str(i): {**plain, "content": t} for i, t in enumerate(["<unk>", "<s>", "</s>", "<pad>", "[MASK]"])}}, ["added_tokens_decoder"], {}
+    yield "split-decoder-extra", {**split, "extra_special_tokens": ["<new>", "it"],
+        "added_tokens_decoder": {"9000": plain}}, [], {}
+    yield "split-decoder-known", {**split, "added_tokens_decoder": {str(i): {**plain, "content": t} for i,
+        t in enumerate(["<unk>", "<s>", "</s>", "<pad>", "[MASK]"])}}, ["added_tokens_decoder"], {}
     yield "split-roles", {**split, "sep_token": "<new>", "cls_token": token("it", normalized=True)}, ["sep_token"], {}
-    yield "split-added", {**split, "eos_token": "<new>"}, ["added_tokens.json"], {"added_tokens.json": {"it": 9001, "<new>": 9000}}
-    yield "split-extra-object", {**split, "extra_special_tokens": [token("<new>"), token("it", special=True), "of"]}, [], {}
-    yield "words", {k: token(t, single_word=True) for k, t in zip(ROLES, ["<s>", "</s>", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"])}, ["unk_token"], {}
+    yield "split-added", {**split, "eos_token": "<new>"}, ["added_tokens.json"], {"added_tokens.json": {"it": 9001,
+        "<new>": 9000}}
+    yield "split-extra-object", {**split, "extra_special_tokens": [token("<new>"), token("it", special=True),
+        "of"]}, [], {}
+    yield "words", {k: token(t, single_word=True) for k,
+        t in zip(ROLES, ["<s>", "</s>", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"])}, ["unk_token"], {}
     yield "words-new", {k: token("<new>", single_word=True, lstrip=True) for k in ROLES}, ["unk_token"], {}
 
 
@@ -217,7 +246,8 @@ def kinds():
                 continue
             config = {"tokenizer_class": name, **config}
             config = {k: v for k, v in config.items() if k != "tokenizer_class" or v is not None}
-            check(make(f"{kind}-{what}", kind, config, files=files), [*keys, "tokenizer_class", "model_type"] if "of-" in what or "only-" in what else keys)
+            check(make(f"{kind}-{what}", kind, config, files=files), [*keys, "tokenizer_class", "model_type"]
+                if "of-" in what or "only-" in what else keys)
 
 
 def main():
@@ -232,7 +262,8 @@ def main():
 
 def more_kinds():
     """GPT-2's own, and those with the vocabulary of another kind."""
-    subprocess.run([PROGRAM, "train_tokenizer", "--input", SOURCE + "/docs/tokenizer.md", "--vocab-size", "600", "--output", "kinds/gpt2"], check=True, capture_output=True)
+    subprocess.run([PROGRAM, "train_tokenizer", "--input", SOURCE + "/docs/tokenizer.md", "--vocab-size", "600",
+        "--output", "kinds/gpt2"], check=True, capture_output=True)
     shutil.copytree("kinds/gpt2", "kinds/codegen", dirs_exist_ok=True)
     os.makedirs("kinds/gpt2-plain", exist_ok=True)
     for file in ["vocab.json", "merges.txt"]:
@@ -248,7 +279,8 @@ def more_kinds():
     albert["added_tokens"] = [{"id": i, "content": t, **plain, "lstrip": t == "[MASK]"} for i, t in enumerate(own)]
     json.dump(albert, open("kinds/albert/tokenizer.json", "w", encoding="utf-8"))
     around = {t: {"id": t, "ids": [own.index(t)], "tokens": [t]} for t in ["[CLS]", "[SEP]"]}
-    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    single = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
     pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}, {"SpecialToken": {"id": "[SEP]", "type_id": 1}}]
     albert["post_processor"] = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": around}
     os.makedirs("kinds/albert-around", exist_ok=True)
@@ -258,48 +290,75 @@ def more_kinds():
 def published():
     """The files and keys of published folders, with small vocabularies."""
     long = 1000000000000000019884624838656
-    ends = {"bos_token": {"content": "<s>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False},
-            "eos_token": {"content": "</s>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}}
-    decoder = {str(i): {"content": c, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    ends = {"bos_token": {"content": "<s>", "lstrip": False, "normalized": False, "rstrip": False,
+        "single_word": False},
+            "eos_token": {"content": "</s>", "lstrip": False, "normalized": False, "rstrip": False,
+                "single_word": False}}
+    decoder = {str(i): {"content": c, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
+        "special": True}
                for i, c in enumerate(["<unk>", "<s>", "</s>"])}
     shapes = [
         ("gpt2", "gpt2", {"model_max_length": 1024}, {"config.json": {"model_type": "gpt2"}}),
-        ("llama-2", "llama2", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": False, "model_max_length": long, "pad_token": None,
-                               "sp_model_kwargs": {}, "clean_up_tokenization_spaces": False, "bos_token": token("<s>"), "eos_token": token("</s>"), "unk_token": token("<unk>")},
+        ("llama-2", "llama2", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
+            "legacy": False, "model_max_length": long, "pad_token": None,
+                               "sp_model_kwargs": {}, "clean_up_tokenization_spaces": False, "bos_token": token("<s>"),
+                                   "eos_token": token("</s>"), "unk_token": token("<unk>")},
          {"config.json": {"model_type": "llama"}, "special_tokens_map.json": {**ends, "unk_token": "<unk>"}}),
-        ("llama-3", "llama3", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>", "clean_up_tokenization_spaces": True},
+        ("llama-3", "llama3", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin_of_text|>",
+            "eos_token": "<|end_of_text|>", "clean_up_tokenization_spaces": True},
          {"config.json": {"model_type": "llama"}}),
-        ("mistral", "mistral", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "legacy": False, "added_tokens_decoder": decoder, "bos_token": "<s>", "eos_token": "</s>",
-                                "additional_special_tokens": [], "use_default_system_prompt": False}, {"config.json": {"model_type": "mistral"}}),
-        ("qwen2", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "additional_special_tokens": ["<|im_start|>", "<|im_end|>"], "bos_token": None,
-                            "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "split_special_tokens": False, "errors": "replace"}, {"config.json": {"model_type": "qwen2"}}),
-        ("gemma", "gemma", {"tokenizer_class": "GemmaTokenizer", "add_bos_token": True, "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "spaces_between_special_tokens": False},
+        ("mistral", "mistral", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "legacy": False,
+            "added_tokens_decoder": decoder, "bos_token": "<s>", "eos_token": "</s>",
+                                "additional_special_tokens": [], "use_default_system_prompt": False},
+                                    {"config.json": {"model_type": "mistral"}}),
+        ("qwen2", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False,
+            "additional_special_tokens": ["<|im_start|>", "<|im_end|>"], "bos_token": None,
+                            "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "split_special_tokens": False,
+                                "errors": "replace"}, {"config.json": {"model_type": "qwen2"}}),
+        ("gemma", "gemma", {"tokenizer_class": "GemmaTokenizer", "add_bos_token": True, "bos_token": "<bos>",
+            "eos_token": "<eos>", "pad_token": "<pad>", "spaces_between_special_tokens": False},
          {"config.json": {"model_type": "gemma"}}),
         ("bert", "bert", {"do_lower_case": True, "model_max_length": 512}, {"config.json": {"model_type": "bert"}}),
-        ("roberta", "opt", {"model_max_length": 512, "tokenizer_class": "RobertaTokenizer", "add_prefix_space": False, "trim_offsets": True}, {"config.json": {"model_type": "roberta"}}),
-        ("xlm-roberta", "xlmr", {"model_max_length": 512, "tokenizer_class": "XLMRobertaTokenizer", "mask_token": token("<mask>", lstrip=True)}, {"config.json": {"model_type": "xlm-roberta"}}),
-        ("t5", "t5", {"tokenizer_class": "T5Tokenizer", "extra_ids": 10, "additional_special_tokens": [f"<extra_id_{i}>" for i in range(10)], "eos_token": "</s>"},
+        ("roberta", "opt", {"model_max_length": 512, "tokenizer_class": "RobertaTokenizer", "add_prefix_space": False,
+            "trim_offsets": True}, {"config.json": {"model_type": "roberta"}}),
+        ("xlm-roberta", "xlmr", {"model_max_length": 512, "tokenizer_class": "XLMRobertaTokenizer",
+            "mask_token": token("<mask>", lstrip=True)}, {"config.json": {"model_type": "xlm-roberta"}}),
+        ("t5", "t5",
+            {"tokenizer_class": "T5Tokenizer", "extra_ids": 10,
+                "additional_special_tokens": [f"<extra_id_{i}>" for i in range(10)], "eos_token": "</s>"},
          {"config.json": {"model_type": "t5"}}),
-        ("modernbert", "neox", {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": token("[MASK]", lstrip=True)},
+        ("modernbert", "neox", {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]",
+            "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": token("[MASK]", lstrip=True)},
          {"config.json": {"model_type": "modernbert"}}),
-        ("neox", "neox", {"tokenizer_class": "GPTNeoXTokenizer", "add_prefix_space": False, "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
+        ("neox", "neox", {"tokenizer_class": "GPTNeoXTokenizer", "add_prefix_space": False,
+            "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
          {"config.json": {"model_type": "gpt_neox"}}),
-        ("bloom", "bloom", {"tokenizer_class": "BloomTokenizerFast", "add_prefix_space": False, "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
+        ("bloom", "bloom", {"tokenizer_class": "BloomTokenizerFast", "add_prefix_space": False, "unk_token": "<unk>",
+            "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
          {"config.json": {"model_type": "bloom"}}),
-        ("opt", "gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": token("</s>"), "eos_token": token("</s>"), "pad_token": token("<pad>")},
+        ("opt", "gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": token("</s>"),
+            "eos_token": token("</s>"), "pad_token": token("<pad>")},
          {"config.json": {"model_type": "opt"}}),
-        ("starcoder", "starcoder", {"tokenizer_class": "GPT2TokenizerFast", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "additional_special_tokens": ["<fim_prefix>"]},
+        ("starcoder", "starcoder", {"tokenizer_class": "GPT2TokenizerFast", "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>", "additional_special_tokens": ["<fim_prefix>"]},
          {"config.json": {"model_type": "gpt_bigcode"}}),
     ]
     for name, kind, config, files in shapes:
         check(make("published-" + name, kind, config, files=files), [])
-    plain = [("gpt2-plain", "gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<|endoftext|>"}, ["tokenizer.json"]),
+    plain = [("gpt2-plain", "gpt2",
+        {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "bos_token": "<|endoftext|>"}, ["tokenizer.json"]),
              ("roberta-plain", "gpt2", {"tokenizer_class": "RobertaTokenizer"}, ["tokenizer.json"]),
-             ("bert-plain", "bert-vocab", {"tokenizer_class": "BertTokenizer", "do_lower_case": False, "strip_accents": True}, []),
-             ("bert-words", "bert-vocab", {"tokenizer_class": "BertTokenizer", **{f"{k}_token": token(f"[{k.upper()}]", single_word=True, rstrip=k == "mask") for k in ["unk", "sep", "pad", "cls", "mask"]}}, []),
-             ("llama-plain", "sp-llama", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": True}, []),
+             ("bert-plain", "bert-vocab", {"tokenizer_class": "BertTokenizer", "do_lower_case": False,
+                 "strip_accents": True}, []),
+             ("bert-words", "bert-vocab",
+                 {"tokenizer_class": "BertTokenizer",
+                     **{f"{k}_token": token(f"[{k.upper()}]", single_word=True, rstrip=k == "mask")
+                         for k in ["unk", "sep", "pad", "cls", "mask"]}}, []),
+             ("llama-plain", "sp-llama", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True,
+                 "add_eos_token": True}, []),
              ("llama-legacy", "sp-llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, []),
-             ("llama-user", "sp-user", {"tokenizer_class": "LlamaTokenizer", "additional_special_tokens": ["<new>"]}, []),
+             ("llama-user", "sp-user", {"tokenizer_class": "LlamaTokenizer", "additional_special_tokens": ["<new>"]},
+                 []),
              ("llama-file", "sp-llama", {"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": True}, []),
              ("llama-nfkc", "sp-nfkc", {"add_eos_token": True}, [])]
     for name, kind, config, without in plain:

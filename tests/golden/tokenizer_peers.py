@@ -22,26 +22,30 @@ def check(what, ok, detail=""):
 
 
 def megalith(*arguments, text=None):
-    run = subprocess.run([PROGRAM, *arguments], input=None if text is None else text.encode(), capture_output=True, check=False)
+    run = subprocess.run([PROGRAM, *arguments], input=None if text is None else text.encode(), capture_output=True,
+        check=False)
     if run.returncode != 0:
         sys.exit(f"megalith {' '.join(arguments)}: {run.stderr.decode()}")
     return run.stdout
 
 
 def our_ids(options, text, special=False):
-    return [int(i) for i in megalith("tokenize", *options, "--ids-only", *(["--special"] if special else []), text=text).split()]
+    return [int(i) for i in megalith("tokenize", *options, "--ids-only", *(["--special"] if special else []),
+        text=text).split()]
 
 
 def agreed_characters():
     """Code points that Python's Unicode knows, as far as it is not newer than 15.0. `tokenizers` and `tiktoken` agree with
     15.0 on all of them; of the later ones (5,004 letters and numbers in Unicode 16 and 17) they have another opinion."""
     ok = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) != "Cn"]
-    assert tuple(map(int, unicodedata.unidata_version.split("."))) <= (15, 0, 0), "run with a Python of Unicode 15.0 or older"
+    assert tuple(map(int, unicodedata.unidata_version.split("."))) <= (15, 0,
+        0), "run with a Python of Unicode 15.0 or older"
     return ok
 
 
 def random_text(rng, characters, length):
-    likely = ["'s", "'re", "'ll", "'", " ", "  ", "\n", "\t", "the", "Fish", "7", "42", "!", "_", "\u00a0", "\u3000", "é", "日本",
+    likely = ["'s", "'re", "'ll", "'", " ", "  ", "\n", "\t", "the", "Fish", "7", "42", "!", "_", "\u00a0", "\u3000",
+        "é", "日本",
               "\u0301", "٣", "²", "😀", "<|endoftext|>", "\r\n", "\u2028", "\ufffd", "\0"]
     return "".join(rng.choice(likely) if rng.random() < 0.7 else rng.choice(characters) for _ in range(length))
 
@@ -73,9 +77,11 @@ def compare(name, folder, options, text):
     part = text[:2000]
     check(f"{name}: AutoTokenizer", auto.encode(part) == our_ids(options, part, True))
     auto.save_pretrained(folder + "-again")
-    again = [folder + "-again/tokenizer.json" if part.endswith(".json") else part for part in options if "merge" not in part]
+    again = [folder + "-again/tokenizer.json" if part.endswith(".json") else part for part in options
+        if "merge" not in part]
     check(f"{name}: what transformers saves", our_ids(again, text) == ids)
-    check(f"{name}: end of text", auto.eos_token == "<|endoftext|>" and auto.eos_token_id == theirs.get_vocab_size() - 1)
+    check(f"{name}: end of text", auto.eos_token == "<|endoftext|>"
+        and auto.eos_token_id == theirs.get_vocab_size() - 1)
 
 
 def t5_folder(name, form, options, roles, text):
@@ -83,34 +89,47 @@ def t5_folder(name, form, options, roles, text):
     options = [*options, "--vocab-extra-ids", "20"]
     with open("fables.txt", "w", encoding="utf-8") as f:
         f.write("The fox runs. A dog jumps over the owl.\n\n" * 20)
-    megalith("preprocess_data", "--input", "fables.txt", "--split-on-blank-lines", "--split-sentences", *options, "--output-prefix", name)
-    megalith("pretrain_t5", "--t5-form", form, *"--num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --decoder-seq-length 12 --micro-batch-size 2".split(),
-             *"--train-iters 1 --lr 1e-3 --eval-iters 0 --split 100,0,0 --data-path".split(), name + "_text_sentence", *options, "--save", name)
+    megalith("preprocess_data", "--input", "fables.txt", "--split-on-blank-lines", "--split-sentences", *options,
+        "--output-prefix", name)
+    megalith("pretrain_t5", "--t5-form", form,
+        *"--num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --decoder-seq-length 12 --micro-batch-size 2".split(),
+             *"--train-iters 1 --lr 1e-3 --eval-iters 0 --split 100,0,0 --data-path".split(), name + "_text_sentence",
+                 *options, "--save", name)
     folder = name + "/iter_0000001"
     config = json.load(open(folder + "/config.json", encoding="utf-8"))
     auto = transformers.AutoTokenizer.from_pretrained(folder)
-    check(f"{name}: as many tokens as the model", len(auto) == config["vocab_size"], f"{len(auto)} of {config['vocab_size']}")
-    check(f"{name}: ids", auto.encode(text) == our_ids(options, text, True), f"{auto.encode(text)}, ours {our_ids(options, text, True)}")
-    check(f"{name}: roles", (auto.pad_token, auto.eos_token, auto.bos_token) == roles, f"{(auto.pad_token, auto.eos_token, auto.bos_token)}")
+    check(f"{name}: as many tokens as the model", len(auto) == config["vocab_size"],
+        f"{len(auto)} of {config['vocab_size']}")
+    check(f"{name}: ids", auto.encode(text) == our_ids(options, text, True),
+        f"{auto.encode(text)}, ours {our_ids(options, text, True)}")
+    check(f"{name}: roles", (auto.pad_token, auto.eos_token, auto.bos_token) == roles,
+        f"{(auto.pad_token, auto.eos_token, auto.bos_token)}")
     check(f"{name}: inputs", set(auto(text)) == {"input_ids", "attention_mask"})
     auto.save_pretrained(folder + "-again")
-    check(f"{name}: what transformers saves", our_ids(["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder + "-again"], text) == auto.encode(text))
+    check(f"{name}: what transformers saves",
+        our_ids(["--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", folder + "-again"],
+            text) == auto.encode(text))
 
 
 def t5_folders(corpus):
     text = "The  fox <extra_id_0> jumps\tover <extra_id_1>. na\u00efve \ufb01ne \u65e5 \n the dog "
     with open("vocab.txt", "w", encoding="utf-8") as f:
-        f.write("\n".join("[PAD] [UNK] [CLS] [SEP] [MASK] . the fox a dog ##s runs jumps over owl naive fine".split()) + "\n")
-    t5_folder("wordpiece", "v1.1", ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", "vocab.txt"], ("[PAD]", "[EOS]", "[BOS]"), text)
-    megalith("train_tokenizer", "--input", corpus, "--tokenizer-type", "SentencePieceTokenizer", "--vocab-size", "1000", "--output", "pieces")
-    t5_folder("unigram", "t5", ["--tokenizer-type", "SentencePieceTokenizer", "--tokenizer-model", "pieces/tokenizer.model"], ("<pad>", "</s>", "<BOS>"), text)
+        f.write("\n".join("[PAD] [UNK] [CLS] [SEP] [MASK] . the fox a dog ##s runs jumps over owl naive fine".split())
+            + "\n")
+    t5_folder("wordpiece", "v1.1", ["--tokenizer-type", "BertWordPieceLowerCase", "--vocab-file", "vocab.txt"],
+        ("[PAD]", "[EOS]", "[BOS]"), text)
+    megalith("train_tokenizer", "--input", corpus, "--tokenizer-type", "SentencePieceTokenizer", "--vocab-size", "1000",
+        "--output", "pieces")
+    t5_folder("unigram", "t5", ["--tokenizer-type", "SentencePieceTokenizer", "--tokenizer-model",
+        "pieces/tokenizer.model"], ("<pad>", "</s>", "<BOS>"), text)
 
 
 def main():
     rng = random.Random(1234)
     characters = agreed_characters()
     words = ["".join(rng.choice("abcdefgh") for _ in range(rng.randint(1, 6))) for _ in range(300)]
-    corpus = "".join(rng.choice(words) + rng.choice([" ", " ", " ", "\n", ", ", "'s ", ". ", "  "]) for _ in range(30000))
+    corpus = "".join(rng.choice(words) + rng.choice([" ", " ", " ", "\n", ", ", "'s ", ". ", "  "])
+        for _ in range(30000))
     corpus += random_text(rng, characters, 3000).replace("\0", "")  # train_tokenizer refuses zero bytes
     open("corpus.txt", "w", encoding="utf-8", newline="").write(corpus)
 
@@ -126,23 +145,27 @@ def main():
         vocab_size=900, min_frequency=2, special_tokens=["<|endoftext|>"], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     merges = [tuple(m) for m in json.loads(theirs.to_str())["model"]["merges"]]
-    ours = [tuple(line.split(" ")) for line in open("bpe/merges.txt", encoding="utf-8", newline="\n").read().split("\n")[1:-1]]
+    ours = [tuple(line.split(" "))
+        for line in open("bpe/merges.txt", encoding="utf-8", newline="\n").read().split("\n")[1:-1]]
     check("trainer: the same merges as tokenizers'", merges == ours)
 
     pairs = json.load(open("bpe/tokenizer.json", encoding="utf-8"))
     pairs["model"]["merges"] = [m.split(" ") for m in pairs["model"]["merges"]]
     pairs["added_tokens"] += [{"id": 900 + i, "content": c, "single_word": False, "lstrip": False, "rstrip": False,
-                               "normalized": i == 1, "special": i == 2} for i, c in enumerate(["fish", "fishes", "<x>"])]
+                               "normalized": i == 1, "special": i == 2} for i,
+                                   c in enumerate(["fish", "fishes", "<x>"])]
     os.makedirs("added", exist_ok=True)
     json.dump(pairs, open("added/tokenizer.json", "w"))
     theirs = Tokenizer.from_file("added/tokenizer.json")
     for sample in ["fishes fish<x>fishesfish <|endoftext|>", "<|endoftext|><x><|endof fishe", "fish", ""]:
-        check(f"added tokens in {sample!r}", our_ids(["--vocab-file", "added/tokenizer.json"], sample, True) == theirs.encode(sample).ids)
+        check(f"added tokens in {sample!r}",
+            our_ids(["--vocab-file", "added/tokenizer.json"], sample, True) == theirs.encode(sample).ids)
 
     megalith("train_tokenizer", "--input", "corpus.txt", "--tokenizer-type", "CharTokenizer", "--output", "char")
     known = sorted(set(corpus))
     compare("characters", "char", ["--tokenizer-type", "CharTokenizer", "--vocab-file", "char/vocab.json"],
-            "".join(rng.choice(known) for _ in range(3000)) + corpus[:2000] + "<|endoftext|>a" * ("<" in known and "|" in known))
+            "".join(rng.choice(known) for _ in range(3000)) + corpus[:2000]
+                + "<|endoftext|>a" * ("<" in known and "|" in known))
     t5_folders("corpus.txt")
     sys.exit(1 if failures else 0)
 

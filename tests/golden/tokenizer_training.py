@@ -77,7 +77,8 @@ def timed(what):
 
 def learn(kind, folder):
     """Trains with one and with three threads: the same files. Returns the seconds with two."""
-    options = ["train_tokenizer", "--input", "kept.jsonl", "--tokenizer-type", kind, "--vocab-size", str(SIZE), "--output"]
+    options = ["train_tokenizer", "--input", "kept.jsonl", "--tokenizer-type", kind, "--vocab-size", str(SIZE),
+        "--output"]
     seconds = timed(lambda: megalith(*options, folder, "--workers", "2"))[1]
     for workers in ["1", "3"]:
         again = f"{folder}-{workers}"
@@ -97,7 +98,8 @@ def wordpiece(kind, lower, kept, held):
     ours = Tokenizer.from_file(kind + "/tokenizer.json")
     lines = open(kind + "/vocab.txt", encoding="utf-8").read().split("\n")[:-1]
     vocabulary = ours.get_vocab()
-    check(f"{kind}: vocab.txt and tokenizer.json", len(lines) == len(vocabulary) <= SIZE and all(vocabulary[t] == i for i, t in enumerate(lines)))
+    check(f"{kind}: vocab.txt and tokenizer.json", len(lines) == len(vocabulary) <= SIZE
+        and all(vocabulary[t] == i for i, t in enumerate(lines)))
     peer = BertWordPieceTokenizer(lowercase=lower)
     theirs = timed(lambda: peer.train_from_iterator(kept, vocab_size=SIZE, show_progress=False))[1]
     print(f"       {kind}: {seconds:.2f} s with two threads, tokenizers {theirs:.2f} s")
@@ -119,11 +121,13 @@ def unigram(kept, held):
     ours = sentencepiece.SentencePieceProcessor(model_file=kind + "/tokenizer.model")
     model = io.BytesIO()
     theirs = timed(lambda: sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(kept), model_writer=model, vocab_size=SIZE, model_type="unigram", normalization_rule_name="identity", pad_id=0, eos_id=1,
+        sentence_iterator=iter(kept), model_writer=model, vocab_size=SIZE, model_type="unigram",
+            normalization_rule_name="identity", pad_id=0, eos_id=1,
         unk_id=2, bos_id=-1, max_sentence_length=1 << 24, num_threads=2, minloglevel=2))[1]
     print(f"       {kind}: {seconds:.2f} s with two threads, sentencepiece {theirs:.2f} s")
     peer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    check("Unigram: pieces", ours.get_piece_size() == peer.get_piece_size() == SIZE, f"{ours.get_piece_size()}, theirs {peer.get_piece_size()}")
+    check("Unigram: pieces", ours.get_piece_size() == peer.get_piece_size() == SIZE,
+        f"{ours.get_piece_size()}, theirs {peer.get_piece_size()}")
     pieces = [{m.id_to_piece(i) for i in range(m.get_piece_size())} for m in (ours, peer)]
     print(f"       Unigram: {len(pieces[0] & pieces[1])} of {SIZE} pieces of both")
     compare("Unigram", ours.encode_as_ids, peer.encode_as_ids, kept, held)
@@ -131,8 +135,11 @@ def unigram(kept, held):
     for text in held[:5] + [" a\tb\r\n\r\nc ", "x\u00e9y \U0001F600"]:
         text = text[:500]
         wanted = ours.encode_as_ids(text)
-        check("Unigram: ids of tokenizer.model", our_ids(text, "--tokenizer-type", "GPTSentencePieceTokenizer", "--tokenizer-model", kind + "/tokenizer.model") == wanted)
-        check("Unigram: tokenizer.json as tokenizers", our_ids(text, "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model", kind) == json_form.encode(text).ids)
+        check("Unigram: ids of tokenizer.model", our_ids(text, "--tokenizer-type", "GPTSentencePieceTokenizer",
+            "--tokenizer-model", kind + "/tokenizer.model") == wanted)
+        check("Unigram: tokenizer.json as tokenizers",
+            our_ids(text, "--tokenizer-type", "HuggingFaceTokenizer", "--tokenizer-model",
+                kind) == json_form.encode(text).ids)
         if "\U0001F600" not in text:
             check("Unigram: both files", json_form.encode(text).ids == wanted + [1])
 

@@ -1,8 +1,10 @@
 # shellcheck shell=bash
-# Rounds of kill -9 on one output, half of them with a second process that writes there too. Source kit.sh before this file. A test sets
+# Rounds of kill -9 on one output, half of them with a second process that writes there too. Source kit.sh before this
+# file. A test sets
 #
 #   make_one N    replaces itself (exec) by the command that writes variant N (0, 1 or 2) of the output
-#   look          sets $found to the variant that exists, or to "none" if the command guarantees no more; otherwise it fails
+# look          sets $found to the variant that exists, or to "none" if the command guarantees no more; otherwise it
+# fails
 #   lock, subject the lock file of the output, and its name in messages
 #   span, was     milliseconds that a run takes, adapted to the machine; the variant that exists at the start
 #
@@ -36,7 +38,8 @@ end_of() {
     137) killed=$((killed + 1)) ;;
     0) finished=$((finished + 1)) ;;
     1)
-        grep -q "error: .*$subject: process $3 on host $host has been writing there since 20" "$2" || fail "after kill $killed: refused for another reason: $(cat "$2")"
+        grep -q "error: .*$subject: process $3 on host $host has been writing there since 20" "$2" ||
+            fail "after kill $killed: refused for another reason: $(cat "$2")"
         refused=$((refused + 1))
         ;;
     *) fail "after kill $killed: status $rc: $(cat "$2")" ;;
@@ -87,7 +90,8 @@ kill_round() {
 }
 
 counts() {
-    echo "$subject: $killed kills in $round rounds; the output was $kept times the old one, $replaced times a new one, $none times incomplete;" \
+    echo \
+        "$subject: $killed kills in $round rounds; the output was $kept times the old one, $replaced times a new one, $none times incomplete;" \
         "$refused processes refused, $finished finished, a run takes $span ms"
 }
 

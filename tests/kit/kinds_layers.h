@@ -1,5 +1,5 @@
-/* The layers of ranks_kinds' models that are lists of their own: of images, with two losses, with a custom op, and a decoder
- * whose key/value heads tp does not divide. */
+/* The layers of ranks_kinds' models that are lists of their own: of images, with two losses, with a custom op, and a
+ * decoder whose key/value heads tp does not divide. */
 #ifndef MEGALITH_TESTS_KINDS_LAYERS_H
 #define MEGALITH_TESTS_KINDS_LAYERS_H
 

@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 failures=0
-# Prints what failed, with the last lines of the files in which the test keeps the output of commands; the test continues.
+# Prints what failed, with the last lines of the files in which the test keeps the output of commands; the test
+# continues.
 note() {
     local said
     echo "FAILED: $*"
@@ -79,12 +80,14 @@ fox_lines() {
     done
 }
 
-# Sets $shim to the library that counts calls and makes them fail (tests/fault/shim/fault_shim.c); skips the test if it cannot be built.
+# Sets $shim to the library that counts calls and makes them fail (tests/fault/shim/fault_shim.c); skips the test if it
+# cannot be built.
 need_shim() {
     if is_sanitized; then
         skip "calls are counted and failed by a library of wrapped calls, which the sanitizers wrap already"
     fi
     shim=$work/shim.so
-    ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$shim" "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" 2>shim.log ||
+    ${CC:-cc} -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$shim" "$MEGA_SOURCE/tests/fault/shim/fault_shim.c" \
+        2>shim.log ||
         skip "no C compiler that makes a shared library here: $(head -n 1 shim.log)"
 }

@@ -1,6 +1,6 @@
-/* Whether every feature of a small model matters: its losses change when the feature is taken out of the network and the
- * weights stay, and when the numbers of a parameter become neutral. A comparison with a model of which this holds sees a
- * feature that is missing. Only for test programs that link the room model. */
+/* Whether every feature of a small model matters: its losses change when the feature is taken out of the network and
+ * the weights stay, and when the numbers of a parameter become neutral. A comparison with a model of which this holds
+ * sees a feature that is missing. Only for test programs that link the room model. */
 #ifndef MEGALITH_TESTS_MODEL_FEATURES_H
 #define MEGALITH_TESTS_MODEL_FEATURES_H
 
@@ -169,7 +169,8 @@ static inline void features_copy_weights(const gpt_run *to, const gpt_run *from)
         }
 }
 
-/* How many numbers features_losses writes: a loss for each position, and two logits for each sample of a head for pairs. */
+/* How many numbers features_losses writes: a loss for each position, and two logits for each sample of a head for
+ * pairs. */
 static inline int64_t features_count(const gpt_run *r)
 {
     return r->batch * (r->seq + 2);
@@ -214,8 +215,8 @@ static inline const char *features_idle_parameter(const gpt_run *r, const double
     return NULL;
 }
 
-/* Returns the name of a feature, or of a parameter, of a model with weights and inputs that changes nothing; NULL: there is
- * none. Sets the features that it has in `met`, of FEATURES entries. */
+/* Returns the name of a feature, or of a parameter, of a model with weights and inputs that changes nothing; NULL:
+ * there is none. Sets the features that it has in `met`, of FEATURES entries. */
 static inline const char *features_idle(const gpt_run *whole, bool *met)
 {
     double *losses = calloc((size_t)features_count(whole), sizeof *losses);

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For scripts that start several ranks: `. "$MEGA_SOURCE/tests/kit/ranks.sh"`, then   ranks N PROGRAM ARGUMENT…
-# There may be more ranks than cores. The launcher belongs to the MPI library of the build; without MPI the script is skipped.
-# $mpi_kind is openmpi or mpich.
+# There may be more ranks than cores. The launcher belongs to the MPI library of the build; without MPI the script is
+# skipped. $mpi_kind is openmpi or mpich.
 . "$MEGA_SOURCE/tests/kit/load.sh"
 mpi_launcher() { # what its --version says, its names: the first of them that is it
     local says=$1 name
@@ -53,17 +53,19 @@ passes_on() {
     fi
 }
 
-# PROGRAM: reads rows "RANKS SETTING…" and runs those of as many ranks one after the other by one start, which takes longer than
-# a row (tests/kit/rows.h). Prints what the program prints; returns whether all have passed.
+# PROGRAM: reads rows "RANKS SETTING…" and runs those of as many ranks one after the other by one start, which takes
+# longer than a row (tests/kit/rows.h). Prints what the program prints; returns whether all have passed.
 all_pass() {
     local program=$1 rows n words out passed=true
     rows=$(cat)
     for n in $(cut -d ' ' -f 1 <<<"$rows" | sort -nu); do
         words=$(awk -v n="$n" '$1 == n { sub(/^[0-9]+ */, ""); printf "%s%s", before, $0; before = " -- " }' <<<"$rows")
         # shellcheck disable=SC2086  # a list of words
-        out=$(ranks "$n" "$MEGA_BUILD/tests/$program" $words 2>&1 </dev/null) || { echo "FAILED: $n ranks, in the last row or where it is said"; passed=false; }
+        out=$(ranks "$n" "$MEGA_BUILD/tests/$program" $words 2>&1 </dev/null) ||
+            { echo "FAILED: $n ranks, in the last row or where it is said"; passed=false; }
         echo "$out"
-        [ "$(grep -c "^$n ranks " <<<"$out")" -eq "$(awk -v n="$n" '$1 == n' <<<"$rows" | wc -l)" ] || { echo "FAILED: $n ranks: not every row was run"; passed=false; }
+        [ "$(grep -c "^$n ranks " <<<"$out")" -eq "$(awk -v n="$n" '$1 == n' <<<"$rows" | wc -l)" ] ||
+            { echo "FAILED: $n ranks: not every row was run"; passed=false; }
     done
     $passed
 }

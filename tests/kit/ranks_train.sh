@@ -8,8 +8,10 @@ fail() {
     echo "FAILED: $1"
     exit 1
 }
-for i in $(seq 1 400); do echo "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare.log 2>&1 ||
+for i in $(seq 1 400); do echo \
+    "document $i of $((i * 7919 % 1000)) words: a quick fox jumps over $((i * 104729 % 991)) dogs"; echo; done >t.txt
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
+    --output-prefix d >prepare.log 2>&1 ||
     fail "preprocessing"
 losses() { grep -oE '"(iteration|lm_loss|grad_norm|validation_loss|test_loss)": *[0-9.e+-]+' "$1"; }
 # near A B TOLERANCE: the same keys (15 or more), numbers this near

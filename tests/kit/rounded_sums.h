@@ -1,5 +1,5 @@
-/* The gradients of a step over several data-parallel ranks that sum them in 16 bits, by definition: one rank computes the
- * micro-batches of all, keeps apart what each rank has of them, rounds it, adds, and rounds the sum. */
+/* The gradients of a step over several data-parallel ranks that sum them in 16 bits, by definition: one rank computes
+ * the micro-batches of all, keeps apart what each rank has of them, rounds it, adds, and rounds the sum. */
 #ifndef MEGALITH_TESTS_ROUNDED_SUMS_H
 #define MEGALITH_TESTS_ROUNDED_SUMS_H
 
@@ -66,7 +66,8 @@ static inline void rounded_add_up(rounded_sums *s, const mega_params *p)
     memset(s->of, 0, (size_t)s->count * (size_t)s->ranks * sizeof *s->of);
 }
 
-/* Takes the gradients of micro-batch m of the step, whose memory is zero afterwards; after the last one it has the sums. */
+/* Takes the gradients of micro-batch m of the step, whose memory is zero afterwards; after the last one it has the
+ * sums. */
 static inline void rounded_take(rounded_sums *s, const mega_params *p, int64_t m, bool is_last)
 {
     double *of = s->of + m % s->ranks * s->count;

@@ -1,5 +1,5 @@
-/* Programs of tests/ranks whose rows of settings are run one after the other by one start of ranks, because a start takes
- * longer than a row:   PROGRAM SETTING… [-- SETTING…]…      (all_pass of tests/kit/ranks.sh) */
+/* Programs of tests/ranks whose rows of settings are run one after the other by one start of ranks, because a start
+ * takes longer than a row:   PROGRAM SETTING… [-- SETTING…]…      (all_pass of tests/kit/ranks.sh) */
 #ifndef MEGALITH_TESTS_ROWS_H
 #define MEGALITH_TESTS_ROWS_H
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs one row, whose settings are argv[1] to argv[argc - 1]. Returns the number of failures that this rank found; ranks that find none
- * must still make the calls of the others, for the rows after it. */
+/* Runs one row, whose settings are argv[1] to argv[argc - 1]. Returns the number of failures that this rank found;
+ * ranks that find none must still make the calls of the others, for the rows after it. */
 typedef int rows_run(mega_world *world, int argc, char **argv);
 
 /* The first rank prints a row before it begins, so that the last one printed is the one that ended the run. */

@@ -1,10 +1,13 @@
-"""Asks a running text generation server, as clients that are right, wrong, many, or gone. Used by test_server.sh of tests/cli and
+"""Asks a running text generation server, as clients that are right, wrong, many, or gone. Used by test_server.sh of
+tests/cli and
 tests/ranks.
 
 usage: server_client.py PORT ask [field=json ...]      prints the answer of one request, its texts one a line
-       server_client.py PORT clients EXPECTED.json     many clients at once: {"prompt": "text", ...}, the texts that are right
+       server_client.py PORT clients EXPECTED.json     many clients at once: {"prompt": "text", ...}, the texts that are
+       right
        server_client.py PORT slow COUNT SECONDS         so many clients that take longer than the server allows
-       server_client.py PORT idle COUNT SECONDS         so many clients keep their connections after an answer; all get one in time
+       server_client.py PORT idle COUNT SECONDS         so many clients keep their connections after an answer; all get
+       one in time
        server_client.py PORT mistakes                  requests that are refused, and those of clients that are gone
 """
 
@@ -62,7 +65,8 @@ def hang_up(port, data):
 
 
 def slow(port, count, seconds):
-    """Clients that send a byte now and then, each in another part of its request; another client is answered all the same."""
+    """Clients that send a byte now and then, each in another part of its request; another client is answered all the
+    same."""
     whole = b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
     sockets = []
     for i in range(count):
@@ -96,7 +100,8 @@ def slow(port, count, seconds):
 
 
 def idle(port, count, seconds):
-    """Clients that keep their connections open: one after the other, then as many at once; and one more that wants a text."""
+    """Clients that keep their connections open: one after the other, then as many at once; and one more that wants a
+    text."""
     began = time.monotonic()
     kept = []
     for _ in range(count):
@@ -163,7 +168,8 @@ def mistakes(port):
         ({"stream": True}, 400, "stream: expected one of prompts, tokens_to_generate,"),
         ({"x" * 5000: 1}, 400, "one of prompts"),
         ({"": 1}, 400, "one of prompts"),
-        ({"stop_on_double_eol": False, "stop_token": 5, "length_penalty": 1, "top_p_bound": None, "no_log": 3}, 200, "no_log"),
+        ({"stop_on_double_eol": False, "stop_token": 5, "length_penalty": 1, "top_p_bound": None, "no_log": 3}, 200,
+            "no_log"),
         # known fields that would have no effect
         ({"stop_token": 5}, 400, "stop_token: expected beam_width beside it"),
         ({"length_penalty": 2.5}, 400, "length_penalty: expected beam_width beside it"),
@@ -203,23 +209,28 @@ def mistakes(port):
         raise SystemExit("the page: %d" % got)
     whole = json.dumps({"prompts": ["abc"], "tokens_to_generate": 12}).encode()
     head = b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(whole)
-    for data in (b"", b"PUT /a", b"\x00\x01\x02\r\n\r\n", head, head + whole[:9], head + whole, head + whole, b"A" * 100000):
+    for data in (b"", b"PUT /a", b"\x00\x01\x02\r\n\r\n", head, head + whole[:9], head + whole, head + whole,
+        b"A" * 100000):
         try:
             hang_up(port, data)
         except (BrokenPipeError, ConnectionResetError):
             pass
     # Two lengths, or one and chunks: 400, and what follows is not taken for a request.
-    for lengths in (b"Content-Length: 2\r\nContent-Length: 9", b"content-length: 2\r\nContent-Length: 2", b"Content-Length: 2\r\nTransfer-Encoding: chunked"):
+    for lengths in (b"Content-Length: 2\r\nContent-Length: 9", b"content-length: 2\r\nContent-Length: 2",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked"):
         with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
             s.sendall(b"PUT /api HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n\r\n{}GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             got = b"".join(iter(lambda: s.recv(65536), b""))
-        if not got.startswith(b"HTTP/1.1 400 ") or b"Content-Length" not in got.split(b"\r\n\r\n", 1)[1] or got.count(b"HTTP/1.1 ") != 1:
+        if not got.startswith(b"HTTP/1.1 400 ") or b"Content-Length" not in got.split(b"\r\n\r\n",
+            1)[1] or got.count(b"HTTP/1.1 ") != 1:
             raise SystemExit("%s: %s" % (lengths, got))
     # What a Megatron client sends, and values that say what is done anyway.
     for fields in (
         {"tokens_to_generate": 3},
-        {"tokens_to_generate": 3, "top_k": 1, "temperature": 0.5, "random_seed": 5, "length_penalty": 1.0, "stop_token": None},
-        {"tokens_to_generate": 3, "beam_width": 2, "stop_token": 5, "length_penalty": 0.5, "temperature": 1.0, "top_k": 0,
+        {"tokens_to_generate": 3, "top_k": 1, "temperature": 0.5, "random_seed": 5, "length_penalty": 1.0,
+            "stop_token": None},
+        {"tokens_to_generate": 3, "beam_width": 2, "stop_token": 5, "length_penalty": 0.5, "temperature": 1.0,
+            "top_k": 0,
          "logprobs": False, "stop_on_eol": False, "add_BOS": True, "prevent_newline_after_colon": True, "no_log": True},
     ):
         if not isinstance(answer_of(port, prompts=["ab"], **fields), dict):

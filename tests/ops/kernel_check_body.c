@@ -1,6 +1,6 @@
 /* Runs the plain and the cpu kernel on the same arguments: plain once, cpu with each instruction set of this machine,
- * with 1, 2 and 3 threads (in slow builds, MEGA_MATRIX=sparse: 1 and 3, fewer times). Every output is compared with the plain one within a tolerance, and between thread counts
- * bit by bit. Part of test_kernels.c. */
+ * with 1, 2 and 3 threads (in slow builds, MEGA_MATRIX=sparse: 1 and 3, fewer times). Every output is compared with the
+ * plain one within a tolerance, and between thread counts bit by bit. Part of test_kernels.c. */
 
 enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3, MAX_WAYS = 8 };
 
@@ -10,8 +10,8 @@ static int num_ways;
 static bool is_slow;                   /* a sanitizer looks at memory, which half of the runs touch as well */
 static const char *way_name = "plain"; /* for messages */
 
-/* All of them, or what MEGA_ISA names alone. Under a team that shuffles pieces of work two will do, because which pieces
- * there are depends on the way to multiply matrices: panels with AVX2, pairs with the best. */
+/* All of them, or what MEGA_ISA names alone. Under a team that shuffles pieces of work two will do, because which
+ * pieces there are depends on the way to multiply matrices: panels with AVX2, pairs with the best. */
 static void find_ways(void)
 {
     const mega_isa best = mega_cpu_isa();

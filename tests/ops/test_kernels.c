@@ -392,9 +392,9 @@ static void cpu_lower(mega_team *team, const void *args)
     clear_upper(args);
 }
 
-/* a a' and a' a, past blocks of rows, of k and of packed columns. The squares on the diagonal add up without cancelling:
- * where a sum of some thousands of them is one chain of roundings, these have a direction, and the longest ones differ
- * by more than is allowed. */
+/* a a' and a' a, past blocks of rows, of k and of packed columns. The squares on the diagonal add up without
+ * cancelling: where a sum of some thousands of them is one chain of roundings, these have a direction, and the longest
+ * ones differ by more than is allowed. */
 static void check_gemm_lower(mega_dtype type, int64_t size, int64_t depth, bool trans)
 {
     check k = check_begin("gemm", type, "%lld x %lld, lower, trans %d", (long long)size, (long long)depth, trans);

@@ -9,7 +9,8 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 compare() {
-    "$MEGA_PEERS" "$MEGA_SOURCE/tools/compare_gpt2_torch.py" "$MEGALITH" --layers 2 --hidden 64 --heads 4 --vocab 997 --positions 64 \
+    "$MEGA_PEERS" "$MEGA_SOURCE/tools/compare_gpt2_torch.py" "$MEGALITH" --layers 2 --hidden 64 --heads 4 --vocab 997 \
+        --positions 64 \
         --batch 4 --seq 48 --iters 8 "$@" 2>"$folder/log" || { tail -n 20 "$folder/log"; exit 1; }
 }
 compare --micro 2 --optimizer adamw adam sgd --tolerance 2e-5 --weights-tolerance 1e-4 --folder "$folder/fp32"

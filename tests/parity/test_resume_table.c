@@ -1,6 +1,6 @@
-/* A run that is resumed by its own command is the run that was never cut: each kind of network that options describe and each
- * family of folders, with each option at its default and set. Weights and moments agree bit for bit, and so do the settings that
- * both runs store; the resumed run warns of nothing that the whole one does not. */
+/* A run that is resumed by its own command is the run that was never cut: each kind of network that options describe
+ * and each family of folders, with each option at its default and set. Weights and moments agree bit for bit, and so do
+ * the settings that both runs store; the resumed run warns of nothing that the whole one does not. */
 #include "gpt_engine.h"
 #include "kit.h"
 #include "megalith/checkpoint.h"
@@ -198,8 +198,8 @@ static void compare(const char *command, const char *words, const char *a, const
     json_decref(y);
 }
 
-/* from: a folder of another program, from which the run begins; NULL: random weights. Returns false if its first command is
- * refused. */
+/* from: a folder of another program, from which the run begins; NULL: random weights. Returns false if its first
+ * command is refused. */
 static bool resumes(const char *command, const char *words, const char *from)
 {
     static int number;

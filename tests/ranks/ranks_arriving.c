@@ -1,8 +1,8 @@
 /* Tests that steps need not wait for new weights. Usage: ranks_arriving ZERO
  *
- * On several ranks of dp the gathers of an update are still in progress when the step returns, and every call that reads
- * weights ends them. Steps one after the other give the same losses and weights as steps with such a call between them,
- * for whole batches and for micro-batches one at a time. */
+ * On several ranks of dp the gathers of an update are still in progress when the step returns, and every call that
+ * reads weights ends them. Steps one after the other give the same losses and weights as steps with such a call between
+ * them, for whole batches and for micro-batches one at a time. */
 #include "engine_run.h"
 #include "megalith/hash.h"
 #include "rank.h"

@@ -59,8 +59,8 @@ static mega_engine *create(mega_world *world, mega_team *team, const setting *s,
     return e;
 }
 
-/* A plan of less: `half` and the same engine with gradients in fp32, which is only planned. What is computed at one time
- * needs fp32 in both, so the total shrinks by less than the gradients do. */
+/* A plan of less: `half` and the same engine with gradients in fp32, which is only planned. What is computed at one
+ * time needs fp32 in both, so the total shrinks by less than the gradients do. */
 static bool is_less(mega_world *world, mega_team *team, const setting *s, const mega_engine_memory *half)
 {
     mega_engine *e = create(world, team, s, MEGA_F32);

@@ -1,5 +1,6 @@
-/* Usage: ranks_one_bit test|other FOLDER [OPTIONS of the engine…]. Tests 1-bit Adam on its ranks: the update program against a plain computation of all ranks at once, over updates before
- * and after the freeze; and an engine that is saved after the freeze and resumed, with the bits of one that is not. */
+/* Usage: ranks_one_bit test|other FOLDER [OPTIONS of the engine…]. Tests 1-bit Adam on its ranks: the update program
+ * against a plain computation of all ranks at once, over updates before and after the freeze; and an engine that is
+ * saved after the freeze and resumed, with the bits of one that is not. */
 #include "api_model.h"
 #include "megalith/compressed.h"
 #include "megalith/log.h"

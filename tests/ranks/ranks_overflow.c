@@ -1,8 +1,8 @@
 /* Tests fp16 whose gradients overflow on one rank alone. Usage: ranks_overflow tp=N pp=N zero=N victim=R
  *
- * In the third step one value that rank R computes in its backward pass becomes infinite. All ranks must skip that step,
- * and from then on every rank must compute what ranks compute that never saw its samples: the same losses, norms and
- * weights, bit for bit. */
+ * In the third step one value that rank R computes in its backward pass becomes infinite. All ranks must skip that
+ * step, and from then on every rank must compute what ranks compute that never saw its samples: the same losses, norms
+ * and weights, bit for bit. */
 #include "engine_run.h"
 #include "rank.h"
 

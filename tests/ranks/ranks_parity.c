@@ -6,15 +6,16 @@
  *   ranks_parity [tp=N] [sp=1] [pp=N] [first=N] [last=N] [chunks=N] [layers=N] [precision=f64|f32|bf16|f16] [micro=N]
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
- *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16] [reduce=f32|bf16|f16] [odd=1]
+ *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16]
+ * [reduce=f32|bf16|f16] [odd=1]
  *                [spoil=STEP]
  *                [-- the settings of a further run]…
  *   ranks_parity optimizers        writes the names of all optimizers
  *
  * grads: the type in which gradients are held; with a 16-bit type, layouts differ by its rounding. reduce: the type of
- * their sums over dp; the one rank rounds likewise (rounded_sums.h). Ranks that hold addends of a gradient (slabs, or stages
- * with a tied table under ZeRO 2 and 3) round each for itself, so that these layouts differ by the rounding. odd: sizes
- * that are no multiple of anything. After the steps, the gaps between parameters must be zero.
+ * their sums over dp; the one rank rounds likewise (rounded_sums.h). Ranks that hold addends of a gradient (slabs, or
+ * stages with a tied table under ZeRO 2 and 3) round each for itself, so that these layouts differ by the rounding.
+ * odd: sizes that are no multiple of anything. After the steps, the gaps between parameters must be zero.
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
 #include "engine_run.h"
@@ -458,7 +459,8 @@ static int compare_tied(const run *r)
     return 1;
 }
 
-/* Checks that the gaps between parameters are zero: in the gradients that this rank counts in norms, and in its masters. */
+/* Checks that the gaps between parameters are zero: in the gradients that this rank counts in norms, and in its
+ * masters. */
 static int compare_gaps(const run *r)
 {
     const mega_params *p = mega_engine_params(r->engine);

@@ -1,9 +1,10 @@
-/* Tests sums of gradients over data-parallel ranks in every type, held in every type, with every factor and stage of ZeRO,
- * against a plain computation: each rank computes its own gradients alone, all ranks exchange them, and a loop over the ranks rounds, adds
- * and divides. Every bit must be the same. No size is a multiple of 32, so there are gaps between parameters; the norm of
- * each step, by which gradients are clipped, is that of the gradients that a caller gets. Also: the losses of 16-bit sums
- * stay near those of fp32, a sum in fp16 that overflows skips the step on all ranks, and the wait for a rank that is
- * late in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4 ranks_sums */
+/* Tests sums of gradients over data-parallel ranks in every type, held in every type, with every factor and stage of
+ * ZeRO, against a plain computation: each rank computes its own gradients alone, all ranks exchange them, and a loop
+ * over the ranks rounds, adds and divides. Every bit must be the same. No size is a multiple of 32, so there are gaps
+ * between parameters; the norm of each step, by which gradients are clipped, is that of the gradients that a caller
+ * gets. Also: the losses of 16-bit sums stay near those of fp32, a sum in fp16 that overflows skips the step on all
+ * ranks, and the wait for a rank that is late in its backward is counted as time of the sums. Usage: mpirun -n 2 or 4
+ * ranks_sums */
 #include "engine_run.h"
 #include "megalith/memory.h"
 #include "rank.h"
@@ -78,7 +79,8 @@ static float rounded(float x, mega_dtype type)
     return x;
 }
 
-/* The plain computation of one number from those of the ranks. Whole gradients are summed in the type that holds them. */
+/* The plain computation of one number from those of the ranks. Whole gradients are summed in the type that holds them.
+ * */
 static float plain_sum(const float *of, int64_t stride, int ranks, way w, int zero)
 {
     const double before = w.sums.predivide > 0 ? w.sums.predivide : ranks, after = ranks / before;
@@ -202,8 +204,8 @@ static void train(mega_world *world, way w, int zero, int micro_batches, double 
     mega_engine_destroy(e);
 }
 
-/* All stages of ZeRO give the losses of stage 0, near those of fp32 sums and not the same. Where stages 2 and 3 round the sum
- * of every micro-batch, they only give nearly the same. */
+/* All stages of ZeRO give the losses of stage 0, near those of fp32 sums and not the same. Where stages 2 and 3 round
+ * the sum of every micro-batch, they only give nearly the same. */
 static int test_losses(mega_world *world, way w, int micro_batches)
 {
     double exact[STEPS], loss[STEPS], first[STEPS];

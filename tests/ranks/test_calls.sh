@@ -5,7 +5,8 @@ set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for layout in dp tp pp zero; do
-    if out=$(ranks 2 "$MEGA_BUILD/tests/ranks_calls" $layout "$work" 2>&1 </dev/null) && grep -q 'wrong calls' <<<"$out"; then
+    if out=$(ranks 2 "$MEGA_BUILD/tests/ranks_calls" $layout "$work" 2>&1 </dev/null) &&
+        grep -q 'wrong calls' <<<"$out"; then
         echo "ok: $layout: $out"
     else
         echo "FAILED: $layout: $out"

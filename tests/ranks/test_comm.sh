@@ -46,9 +46,10 @@ for layout in "${hosts[@]}"; do
     }
     echo "ok: two hosts, $n ranks, tp cp pp ep = $*"
 done
-# If one rank cannot open the shared memory of another, all use MPI, or fail if shared memory was required. (The address sanitizer
-# finds its own options in /proc.)
-if ! grep -q __asan_init "$MEGA_BUILD/tests/ranks_comm" && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null && [ "$mpi_kind" = openmpi ]; then
+# If one rank cannot open the shared memory of another, all use MPI, or fail if shared memory was required. (The address
+# sanitizer finds its own options in /proc.)
+if ! grep -q __asan_init "$MEGA_BUILD/tests/ranks_comm" && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null &&
+    [ "$mpi_kind" = openmpi ]; then
     hidden=$(mktemp)
     trap 'rm -f "$hidden"' EXIT
     cat >"$hidden" <<'END'
@@ -81,4 +82,6 @@ if out=$(ranks 4 "$MEGA_BUILD/tests/ranks_comm" 4 1 2 1 2>&1); then
     echo "FAILED: 4 ranks by 4 x 2 were taken"
     exit 1
 fi
-grep -q -- "parallel-size 4 x --pipeline-model-parallel-size 2 = 8 does not divide the world of 4 ranks; expected a product" <<<"$out"
+grep -q -- \
+    "parallel-size 4 x --pipeline-model-parallel-size 2 = 8 does not divide the world of 4 ranks; expected a product" \
+    <<<"$out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sums over tensor-parallel ranks of gradients with sequence parallelism. Those of the model have 32 elements (norms, biases) and 512
-# (positions). Their sums equal those of one rank, whether all fit into the buffer at once, some are larger than it, or it
-# is filled and sent several times; also when ZeRO cuts them.
+# Sums over tensor-parallel ranks of gradients with sequence parallelism. Those of the model have 32 elements (norms,
+# biases) and 512 (positions). Their sums equal those of one rank, whether all fit into the buffer at once, some are
+# larger than it, or it is filled and sent several times; also when ZeRO cuts them.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 while read -r n arguments; do

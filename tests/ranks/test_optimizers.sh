@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Every optimizer of the table, in double: losses, gradient norms and weights of a small GPT over 12 steps on tp x pp x ZeRO equal those
-# of one rank to 1e-8. The matrix (test_parity.sh) pairs a few of them with all other settings; adam and sgd, which update each
-# element by itself, are left to it. Then every optimizer with sums of gradients in 16 bits, in sizes that leave gaps between
-# parameters, under ZeRO 0 to 3. MEGA_MATRIX=sparse runs two ranks of each (for checks of other builds).
+# Every optimizer of the table, in double: losses, gradient norms and weights of a small GPT over 12 steps on tp x pp x
+# ZeRO equal those of one rank to 1e-8. The matrix (test_parity.sh) pairs a few of them with all other settings; adam
+# and sgd, which update each element by itself, are left to it. Then every optimizer with sums of gradients in 16 bits,
+# in sizes that leave gaps between parameters, under ZeRO 0 to 3. MEGA_MATRIX=sparse runs two ranks of each (for checks
+# of other builds).
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 rows=
@@ -10,7 +11,8 @@ names=$("$MEGA_BUILD/tests/ranks_parity" optimizers) || exit 1
 for name in $names; do
     case $name in adam | sgd) continue ;; esac
     layouts=('8 tp=2 pp=2 zero=1' '2 zero=3 overlap=1')
-    # without ZeRO; what it exchanges compressed is no mean, so these layouts compress nothing, or have one data-parallel rank
+    # without ZeRO; what it exchanges compressed is no mean, so these layouts compress nothing, or have one
+    # data-parallel rank
     [ "$name" = one_bit_adam ] && layouts=('8 tp=2 pp=2' '4 tp=2 sp=1 pp=2 freeze=5')
     [ "${MEGA_MATRIX:-full}" = full ] || layouts=("2 ${layouts[1]#* }")
     [ "${layouts[*]}" != '2 tp=2 sp=1 pp=2 freeze=5' ] || layouts=('2 pp=2 freeze=5')

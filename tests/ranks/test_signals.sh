@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# A signal asks a run to save and end. Sent to megalith launch, to the MPI launcher (which passes it on) or to any one rank, it makes all
-# ranks save after the current iteration and end with exit status 0. A second signal ends a run that cannot save. A signal
-# during the start of the ranks is not lost, and launch does not wait for ranks that it ended.
+# A signal asks a run to save and end. Sent to megalith launch, to the MPI launcher (which passes it on) or to any one
+# rank, it makes all ranks save after the current iteration and end with exit status 0. A second signal ends a run that
+# cannot save. A signal during the start of the ranks is not lost, and launch does not wait for ranks that it ended.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 unset RANK WORLD_SIZE
 fox_lines 300 >t.txt
-"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer --output-prefix d >prepare 2>&1 ||
+"$MEGALITH" preprocess_data --input t.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
+    --output-prefix d >prepare 2>&1 ||
     fail "preprocessing: $(cat prepare)"
-base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --num-threads 1
-    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 1000000 --eval-iters 0
+base=(pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings \
+    32 --num-threads 1
+    --micro-batch-size 2 --global-batch-size 8 --lr 1e-3 --lr-decay-iters 20 --log-interval 1 --eval-interval 1000000 \
+        --eval-iters 0
     --tokenizer-type ByteTokenizer --data-path d_text_document --split 100,0,0)
 
 # Waits until the command is true; returns false if the run in the background ends first, or if it takes too long.
@@ -45,7 +48,8 @@ saved() {
     grep -q "exiting program after receiving SIG" out || note "$1: no word of the signal"
     [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1: no checkpoint of iteration $last"
     is_gone "$1"
-    "$MEGALITH" "${base[@]}" --train-iters $((last + 1)) --load keep >log 2>&1 || note "$1: the checkpoint: $(tail -n 1 log)"
+    "$MEGALITH" "${base[@]}" --train-iters $((last + 1)) --load keep >log 2>&1 ||
+        note "$1: the checkpoint: $(tail -n 1 log)"
     rm -rf keep out err
 }
 mark=200000
@@ -59,14 +63,16 @@ for n in 2 4; do
     saved "SIGTERM to launch of $n ranks"
     mark=$((mark + 1))
     rm -f out err
-    "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 >out 2>err </dev/null &
+    "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 \
+        >out 2>err </dev/null &
     run=$!
     begun
     kill -TERM "$(a_rank $n)"
     saved "SIGTERM to one of $n ranks"
 done
 
-# launch prints the name of the signal itself and passes it on: Ctrl-C, Slurm's warning before the end, a closed terminal.
+# launch prints the name of the signal itself and passes it on: Ctrl-C, Slurm's warning before the end, a closed
+# terminal.
 for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'received SIGHUP'; do
     mark=$((mark + 1))
     rm -f out err
@@ -75,9 +81,11 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     begun
     kill -${row%%:*} $run
     until_true grep -qE "^megalith launch: ${row#*:}" err
-    grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err || note "SIG${row%%:*} to launch is not answered"
+    grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err ||
+        note "SIG${row%%:*} to launch is not answered"
     saved "SIG${row%%:*} to launch"
-    [ ${row%%:*} = USR1 ] || ! grep -E 'SIGUSR[12]|signal 1[02]' out err || note "SIG${row%%:*} to launch has another name there"
+    [ ${row%%:*} = USR1 ] || ! grep -E 'SIGUSR[12]|signal 1[02]' out err ||
+        note "SIG${row%%:*} to launch has another name there"
     [ ${row%%:*} != INT ] || ! grep SIGTERM out || note "Ctrl-C to launch is called SIGTERM by a rank"
 done
 
@@ -85,21 +93,24 @@ done
 for layout in tensor:TERM pipeline:HUP; do
     mark=$((mark + 1))
     rm -f out err
-    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
+    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split \
+        80,20,0 \
         --eval-interval 3 --eval-iters 20000 --${layout%:*}-model-parallel-size 2 >out 2>err </dev/null &
     run=$!
     begun
     kill -${layout#*:} "$(a_rank 2)"
     began=$SECONDS
     saved "SIG${layout#*:} to one ${layout%:*} rank in an evaluation"
-    [ $((SECONDS - began)) -le "$(at_most 20)" ] || note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
+    [ $((SECONDS - began)) -le "$(at_most 20)" ] ||
+        note "SIG${layout#*:} in an evaluation: the run ended $((SECONDS - began)) s later"
 done
 
 # Nobody reads the output of launch: it still passes on a signal, and the ranks save.
 mkfifo pipe
 exec 4<>pipe
 mark=$((mark + 1))
-"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep --metrics-file metrics >pipe 2>err </dev/null &
+"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters $mark --save keep --metrics-file metrics >pipe 2>err \
+    </dev/null &
 run=$!
 rows=-1
 for _ in $(seq 1 300); do # more than a pipe holds: launch waits for its reader, and the ranks for launch, or for nobody
@@ -120,14 +131,17 @@ rm -rf keep out err
 mark=$((mark + 1))
 cp d_text_document.bin cut.bin && cp d_text_document.idx cut.idx
 rm -f out err
-"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --data-path cut --train-iters $mark --save keep >out 2>err </dev/null &
+"$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --data-path cut --train-iters $mark --save keep >out 2>err \
+    </dev/null &
 run=$!
 begun
 truncate -s 64 cut.idx
 ends "an index that is cut"
 [ $status -eq 1 ] || note "an index that is cut: exit status $status"
-[ "$(grep -c 'error: .*cut.idx: the file was truncated while it was being read' err)" = 1 ] || note "an index that is cut: $(cat err)"
-[ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)" ] ||
+[ "$(grep -c 'error: .*cut.idx: the file was truncated while it was being read' err)" = 1 ] ||
+    note "an index that is cut: $(cat err)"
+[ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = \
+    "$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)" ] ||
     note "an index that is cut: the last whole step is not saved"
 rm -rf keep out err cut.*
 
@@ -136,15 +150,18 @@ rm -rf keep out err cut.*
 for signal in TERM:143 USR1:138; do
     mark=$((mark + 1))
     rm -f out err
-    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split 80,20,0 \
+    "$MEGALITH" launch --nproc_per_node 2 "${base[@]}" --train-iters 20 --exit-interval $mark --save keep --split \
+        80,20,0 \
         --eval-interval 3 --eval-iters 200000 --data-cache-path index.$mark >out 2>err </dev/null &
     run=$!
     until_true grep -qs '> building train, validation' out
     kill -${signal%:*} "$(a_rank 2)"
     ends "SIG${signal%:*} to a rank that builds the index"
     [ $status -eq ${signal#*:} ] || note "SIG${signal%:*} to a rank that builds the index: exit status $status"
-    grep -q 'no step was made, and nothing is saved' err || note "SIG${signal%:*} to a rank that builds the index: what ended the run is not said"
-    grep -qE 'error|died|ended by signal' err && note "SIG${signal%:*} to a rank that builds the index is told as a failure: $(cat err)"
+    grep -q 'no step was made, and nothing is saved' err ||
+        note "SIG${signal%:*} to a rank that builds the index: what ended the run is not said"
+    grep -qE 'error|died|ended by signal' err &&
+        note "SIG${signal%:*} to a rank that builds the index is told as a failure: $(cat err)"
     is_gone "SIG${signal%:*} to a rank that builds the index"
     rm -rf keep out err
 done
@@ -158,8 +175,8 @@ begun
 kill -USR1 "$(pgrep -f "^[^ ]*mpi[^ ]* .*train-iters $mark" | tail -n 1)"
 saved "SIGUSR1 to mpirun"
 
-# Before the ranks are ready: a signal to launch alone, to the MPI launcher, and to ranks of which only some handle signals yet.
-# (A shell that has forked but not yet started the program would run the trap that removes this folder.)
+# Before the ranks are ready: a signal to launch alone, to the MPI launcher, and to ranks of which only some handle
+# signals yet. (A shell that has forked but not yet started the program would run the trap that removes this folder.)
 launched() { [ "$(readlink "/proc/$run/exe")" = "$MEGALITH" ]; }
 an_engine() { pgrep -P "$run" >/dev/null; }
 a_rank_is() { [ -n "$(a_rank "$1")" ]; }
@@ -198,7 +215,8 @@ goes_on() { [ "$(grep -c '' out)" -gt $((at + 2)) ]; }
 until_true goes_on || fail "the run does not go on after a stall"
 kill -TERM $run
 until_true grep -q 'megalith pretrain_gpt: received SIGTERM: ' err
-grep -q 'received SIGTERM: the run saves and leaves after the step under way' err || note "after a stall that has passed: $(cat err)"
+grep -q 'received SIGTERM: the run saves and leaves after the step under way' err ||
+    note "after a stall that has passed: $(cat err)"
 saved "SIGTERM after a stall that has passed"
 
 # One rank is stopped, so the ranks cannot agree to end.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Four ranks, one of which never arrives: it is killed, stopped, fails alone, waits for a message that nobody sends, or makes another
-# call than the others. The run always ends within seconds after its limit, and reports which rank and where.
+# Four ranks, one of which never arrives: it is killed, stopped, fails alone, waits for a message that nobody sends, or
+# makes another call than the others. The run always ends within seconds after its limit, and reports which rank and
+# where.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)
@@ -45,17 +46,20 @@ for signal in KILL STOP; do
         ended 10 unheard # its mpiexec sees the death first, mostly, and ends the others
         say '^ended: .*is dead|Killed \(signal 9\)'
     elif [ "$signal" = KILL ]; then
-        ended 10 unheard # on a busy machine mpirun may see the death first, and end the others; below, it does not react
+        # on a busy machine mpirun may see the death first, and end the others; below, it does not react
+        ended 10 unheard
         if grep -q '^ended: ' run.log; then
             [ "$(grep -c '^ended: ' run.log)" -eq 1 ] || fail "the end is told more than once"
-            say "^ended: rank [0-9] \(process $victim\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn"
+            say \
+                "^ended: rank [0-9] \(process $victim\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn"
         else
             say 'exited on signal 9 \(Killed\)'
         fi
     else
         ended $((limit + 10))
         for first in told ended; do
-            say "^$first: rank [0-9] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+            say \
+                "^$first: rank [0-9] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
         done
         say "^  rank [0-9] \(process $victim\) has been stopped by a signal .* at step [0-9]+, backward"
         [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
@@ -66,15 +70,18 @@ start pass 8 # limit: rank 3 waits with the others for those that are told after
 for _ in $(seq 1 300); do kill -0 "$launcher" 2>/dev/null && sleep 0.1; done
 wait "$launcher" || fail "a stall that passes ends the run"
 [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
-for r in 0 1 2; do [ "$(grep -c "^over: rank $r" run.log)" -eq 1 ] || fail "rank $r does not hear that its wait is over"; done
+for r in 0 1 2; do [ "$(grep -c "^over: rank $r" run.log)" -eq 1 ] ||
+    fail "rank $r does not hear that its wait is over"; done
 echo "ok: a stall that passes"
 # Ranks 0, 1 and ranks 2, 3 behave as two hosts, which exchange the records of their ranks over TCP.
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n'; }
 # Ports on which a process listens; ranks inherit one from MPICH's launcher.
 ports() {
     local sockets
-    sockets=$(sockets_of "$1" | grep -vxFf <(for pid in $(pgrep -f hydra); do sockets_of "$pid"; done; echo none) | tr '\n' ' ')
-    awk -v sockets=" $sockets" '$4 == "0A" && index(sockets, " " $10 " ") { sub(".*:", "", $2); print "0x" $2 }' /proc/"$1"/net/tcp /proc/"$1"/net/tcp6
+    sockets=$(sockets_of "$1" | grep -vxFf <(for pid in $(pgrep -f hydra); do sockets_of "$pid"; done; echo none) |
+        tr '\n' ' ')
+    awk -v sockets=" $sockets" '$4 == "0A" && index(sockets, " " $10 " ") { sub(".*:", "", $2); print "0x" $2 }' \
+        /proc/"$1"/net/tcp /proc/"$1"/net/tcp6
 }
 start_hosts() {
     export MEGA_TEST_HOSTS=2
@@ -99,9 +106,11 @@ done
 kill -STOP "${rank[2]}"
 ended $((limit + 10))
 for first in told ended; do
-    say "^$first: rank [01] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
+    say \
+        "^$first: rank [01] \(process [0-9]+\) has been waiting for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, in all_reduce #[0-9]+ \(gradients\) of group dp, h.7.attn, for rank"
 done
-say "^  rank 2 \(process ${rank[2]} on host $host/2\) has been stopped by a signal .* for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp"
+say \
+    "^  rank 2 \(process ${rank[2]} on host $host/2\) has been stopped by a signal .* for [0-9]+ s, at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+ \(gradients\) of group dp"
 [ "$(grep -c '^told: ' run.log)" -eq 1 ] || fail "told more than once"
 echo "ok: STOP on another host"
 export MEGA_HOST_TIMEOUT=2 # its system is there: it is not taken for lost
@@ -122,7 +131,8 @@ for _ in $(seq 1 300); do grep -qs '^ended: ' run.log && break || sleep 0.1; don
 kill -KILL "${rank[@]}" "$launcher" 2>/dev/null
 wait "$launcher" 2>/dev/null
 # Launchers other than Open MPI's may end the ranks before they print anything.
-[ "$mpi_kind" = mpich ] || say "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+"
+[ "$mpi_kind" = mpich ] || say \
+    "^ended: rank 2 \(process ${rank[2]} on host $host/2\) is dead .* at step [0-9]+, backward of micro-batch 3, (in|after) all_reduce #[0-9]+"
 echo "ok: KILL on another host"
 start cycle
 ended $((limit + 10))
@@ -175,8 +185,8 @@ say "group world: its ranks have different options in mega_engine_create:"
 say "rank 0 of the group: batch.global_batch 8"
 say "rank 1 of the group: batch.global_batch 12"
 echo "ok: programs that differ"
-# Different calls are always detected in shared memory; over MPI, if ranks exchange descriptions of calls before data moves.
-# Without a difference nothing changes.
+# Different calls are always detected in shared memory; over MPI, if ranks exchange descriptions of calls before data
+# moves. Without a difference nothing changes.
 for how in "MEGA_COMM=shm" "MEGA_COMM=mpi MEGA_CHECK=2"; do
     # shellcheck disable=SC2163,SC2086  # variables and their values
     export $how

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Wrong models and wrong calls of a C program, on one rank and on two: each returns an error with a message on every rank.
+# Wrong models and wrong calls of a C program, on one rank and on two: each returns an error with a message on every
+# rank.
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 work=$(mktemp -d)

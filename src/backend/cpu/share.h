@@ -23,8 +23,9 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
-/* Defines mega_cpu_NAME from the body NAME. The threads share [0, units) in multiples of `grain`; `units` and `elements`
- * (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: the plain kernel computes it. */
+/* Defines mega_cpu_NAME from the body NAME. The threads share [0, units) in multiples of `grain`; `units` and
+ * `elements` (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: the plain kernel computes it.
+ * */
 #define CPU_BODY_KERNEL(name_, units, grain, elements)                                 \
     static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end) \
     {                                                                                  \
@@ -41,8 +42,8 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     }                                                                                  \
     const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run}
 
-/* Defines mega_cpu_NAME from the plain kernel: the threads share the rows, and NAME_part(part, begin) moves the pointers
- * of a thread's arguments to its first row. */
+/* Defines mega_cpu_NAME from the plain kernel: the threads share the rows, and NAME_part(part, begin) moves the
+ * pointers of a thread's arguments to its first row. */
 #define CPU_ROWS_KERNEL(name_, elements)                                                        \
     static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end)          \
     {                                                                                           \

@@ -23,10 +23,10 @@ typedef struct mega_task_options {
 typedef struct mega_task_model {
     mega_model model;   /* holds pointers into self */
     int stage_programs; /* number of programs in each pipeline stage */
-    bool
-        begins_classifier; /* the checkpoint to load lacks the classifier of the model: it begins with initial weights */
-    void *self;            /* private data of the task */
-} mega_task_model;         /* a zero-initialised one is valid and empty */
+    /* the checkpoint to load lacks the classifier of the model: it begins with initial weights */
+    bool begins_classifier;
+    void *self;    /* private data of the task */
+} mega_task_model; /* a zero-initialised one is valid and empty */
 
 /* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is
  * checked. */

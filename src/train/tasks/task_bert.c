@@ -1,4 +1,5 @@
-/* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences (data/include/megalith/sentence_data.h). */
+/* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences
+ * (data/include/megalith/sentence_data.h). */
 #include "megalith/family.h"
 #include "megalith/log.h"
 #include "rules/train_rules.h"

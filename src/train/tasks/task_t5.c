@@ -1,4 +1,5 @@
-/* pretrain_t5: the task row of encoder-decoders, and their samples of sentences (data/include/megalith/sentence_data.h). */
+/* pretrain_t5: the task row of encoder-decoders, and their samples of sentences
+ * (data/include/megalith/sentence_data.h). */
 #include "megalith/family.h"
 #include "megalith/log.h"
 #include "rules/train_rules.h"

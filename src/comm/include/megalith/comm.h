@@ -50,10 +50,10 @@ int mega_world_local_rank(const mega_world *world);             /* this rank's i
 int mega_world_host_first(const mega_world *world);             /* world rank of the first of them */
 void mega_world_set_timeout(mega_world *world, double seconds); /* limit of a wait; initially ten minutes */
 /* Sets the function that reports a wait without progress. Each rank calls it when it has waited for 10 s (half the
- * limit if that is less), and with `is_over` when this wait has ended well. `text`, on one rank of each host, says who waits
- * for whom and what the missing rank is doing (docs/stalls.md); otherwise NULL. Without a function: mega_warn. After
- * the limit, the wait fails with the same text as its message on the first rank that notices; the others follow 3 s
- * later. */
+ * limit if that is less), and with `is_over` when this wait has ended well. `text`, on one rank of each host, says who
+ * waits for whom and what the missing rank is doing (docs/stalls.md); otherwise NULL. Without a function: mega_warn.
+ * After the limit, the wait fails with the same text as its message on the first rank that notices; the others follow 3
+ * s later. */
 typedef void mega_stall_report(void *user, bool is_over, const char *text);
 void mega_world_set_stall_report(mega_world *world, mega_stall_report *report, void *user);
 /* Returns the seconds after which a host without a sign of life ends the run, if a rank waits for one of its ranks: 6,

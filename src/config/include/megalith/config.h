@@ -224,8 +224,8 @@ mega_status mega_options_alike(mega_options *o, const char *command, mega_list *
  * the checkpoint's schedule, so that options of the schedule have no effect. */
 mega_status mega_options_changes(mega_options *o, const char *stored, bool is_schedule_kept, mega_list *out);
 
-/* Write --help of one command; docs/options.md (`works`: the options that work) or docs/options-of-other-systems.md (all
- * others); docs/deepspeed-json.md; a list of the implemented options by title. */
+/* Write --help of one command; docs/options.md (`works`: the options that work) or docs/options-of-other-systems.md
+ * (all others); docs/deepspeed-json.md; a list of the implemented options by title. */
 mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out);
 mega_status mega_options_options_page(const mega_composition *of, bool works, mega_buffer *out);
 /* `of` reads the JSON in a C program, `commands` in a command, where some keys have another answer. */
