@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each
 # source file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the
-# source file of its name. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source
-# file too.
+# source file of its name in the same folder; a public header has a row of its own. A file whose first comment is
+# missing is a mistake. A table (src/foreign/*.txt) is a source file too.
 #   tools/make_maps.sh [check] [ROOM...]     with check: writes nothing, and ends with 1 if a guide would change
 set -eu
 export LC_ALL=C
@@ -61,7 +61,7 @@ table='
         return text
     }
     function cell(text) { gsub(/[|<*\\]/, "\\\\&", text); return text }
-    function base_of(path) { sub(/.*\//, "", path); sub(/\.[ch]$/, "", path); return path }
+    function base_of(path) { sub(/\.[ch]$/, "", path); return path }
     { files[++count] = $0; if (/\.c$/ && !(base_of($0) in source)) source[base_of($0)] = $0 }
     END {
         for (i = 1; i <= count; i++) if (files[i] ~ /\.h$/ && base_of(files[i]) in source) header[source[base_of(files[i])]] = files[i]
