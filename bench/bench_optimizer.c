@@ -2,13 +2,12 @@
  * backward. Run by `make bench only=optimizer`, which also measures whole steps with Muon (bench_step … muon).
  *
  *   update_NAME_124m_of_copy     bytes that the update reads and writes (the update program's own count) per second,
- * over
- *                                those of a memory copy of as many bytes
+ *                                over those of a memory copy of as many bytes
  *   muon_products_of_best_gemm   FLOP/s of orthogonalizing the 48 matrices, all of it counted as the time of the
- * products,
- *                                over the fastest product of the step's shapes, which runs for some seconds before and
- *                                after: on a machine that is not quiet, the best of a few short runs is not what a
- *                                longer one reaches
+ *                                products, over the fastest product of the step's shapes, which runs for some seconds
+ *                                before and after: on a machine that is not quiet, the best of a few short runs is not
+ *                                what a longer one reaches
+ *
  * Both sides of a ratio are measured in turns; a line for each turn. */
 #include "bench_kit.h"
 #include "megalith/kernels.h"

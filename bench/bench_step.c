@@ -4,8 +4,7 @@
  *   bench_step steps=9 124m B=4 T=64 bf16   measures one shape, given as words in any order: small, 124m, bert, t5
  *                                           (60M), llama (160M), f32, bf16, f16, B=, T=, dropout=, accumulate=
  *                                           (micro-batches of B rows per step), threads=, muon or lamb instead of
- * AdamW; profile also prints the time
- *                                           of each kind of op
+ *                                           AdamW; profile also prints the time of each kind of op
  *   mpirun -n N bench_step once steps=3 …   measures the shape on N ranks. tp=, sp=1, pp=, first= (layers of the first
  *                                           stage) and zero= (stage) give the layout; threads= is per rank, and B= is
  *                                           the micro-batch of a data-parallel rank. Prints the line that serve answers

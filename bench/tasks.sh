@@ -3,10 +3,11 @@
 # be told. The label compares both sentences: 1 if who sees something in the first is who hears something in the second.
 # No word says it, nor does a sum over words.
 #
-# MEGALITH=build/megalith bench/tasks.sh          minutes; prints the accuracies of a BERT pre-trained on texts of such
-# sentences, of one with random
-# weights, and of a logistic regression on the words (it needs a Python with NumPy: MEGA_PEERS) MEGA_TASKS_ITERS: steps
-# of the pre-training (2000).
+#   MEGALITH=build/megalith bench/tasks.sh
+#
+# It takes minutes, and prints the accuracies of a BERT pre-trained on texts of such sentences, of one with random
+# weights, and of a logistic regression on the words (which needs a Python with NumPy: MEGA_PEERS). MEGA_TASKS_ITERS:
+# steps of the pre-training (2000).
 set -eu
 MEGALITH=$(realpath "${MEGALITH:-build/megalith}")
 python=${MEGA_PEERS:-python3}

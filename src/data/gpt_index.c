@@ -2,8 +2,7 @@
  *
  *   doc_idx      the documents (sequences of the .idx) of E epochs, shuffled; concatenated they are the token stream
  *   sample_idx   where in that stream each sample begins: position in doc_idx, offset in that document. Samples
- *   overlap
- *                by one token: the last label of one sample is the first input of the next
+ *                overlap by one token: the last label of one sample is the first input of the next
  *   shuffle_idx  the order in which samples are used
  *
  * The same seed gives the same arrays as in Megatron-LM: one RandomState(seed) shuffles first doc_idx, then

@@ -146,8 +146,7 @@ int launch_hosts_reach(launch_plan *p);
 const launch_host *launch_hosts_unreachable(const launch_plan *p, char *out_said, size_t size);
 
 /* mpirun_find.c, mpirun_command.c: finds the MPI launcher and sets p->world; launch_mpirun_command builds its command
- * line and environment
- * ("NAME=VALUE", to be set unless the user has set it). */
+ * line and environment ("NAME=VALUE", to be set unless the user has set it). */
 void launch_mpirun_find(launch_plan *p);
 /* Returns where the shell would find a program, in the plan's arena; NULL if it would not. */
 const char *launch_find_program(launch_plan *p, const char *name);

@@ -1,11 +1,10 @@
 /* Optimizers that update each element by itself, besides AdamW and plain SGD. With g the clipped gradient, m, v, s
  * states that start at 0, k the number of the update from 1 and d the weight decay of the parameter:
  *
- *   adam with amsgrad, as torch.optim.AdamW and Adam (Reddi et al. 2018): AdamW, or with L2, whose root has the largest
- *   v
- *       so far instead of v; without bias correction the two divisors are 1
- *   one_bit_adam, as DeepSpeed's OneBitAdam (Tang et al. 2021, arXiv 2102.02888), with D ranks of dp and F =
- *   freeze_step:
+ *   adam with amsgrad, as torch.optim.AdamW and Adam (Reddi et al. 2018): AdamW, or with L2, whose root has the
+ *       largest v so far instead of v; without bias correction the two divisors are 1
+ *   one_bit_adam, as DeepSpeed's OneBitAdam (Tang et al. 2021, arXiv 2102.02888), with D ranks of dp and
+ *       F = freeze_step:
  *       k <= F: AdamW without bias correction
  *       k > F: m = b1 m + (1 - b1) D g, with g this rank's part of the gradient; m becomes the compressed mean of the
  *       ranks' m (comm/compressed.h), 0 where v is 0;  p -= lr (m / (sqrt(v) + eps) + d p);  v stays

@@ -1,8 +1,7 @@
 """Prints every name in a comment of src/ that nothing in the tree has: FILE:LINE: NAME.
 
 A name is a word with an underscore, a word before (), a word in back quotes, or the name of a C file. It exists if it
-is
-an identifier or a word of a string in any source file, the end of such an identifier ("check_pair" of a family of
+is an identifier or a word of a string in any source file, the end of such an identifier ("check_pair" of a family of
 functions), the name of a file, or a test. Names of other programs, and placeholders, are in comment_names.txt beside
 this file; a row of it that no comment has is a mistake too.
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# docs/formats.md describes files byte by byte. Runs the commands of the page, then checks the files that they
-# write against its tables:
-# "Bytes of `FILE`": a value of the given type is at each offset (an expression that may use names of earlier rows). If
-# the
-# last column is not empty, it has this value. The offset of a row of type `end` is the size of the file.
-# "Keys of `FILE`":  the file has all keys of the table (except those marked optional) and no others at the outermost
-# level
-#   "Lines of `FILE`": each line begins as the row says, and there are no others; a row … stands for any number of lines
+# docs/formats.md describes files byte by byte. Runs the commands of the page, then checks the files that they write
+# against its tables:
+#   "Bytes of `FILE`": a value of the given type is at each offset (an expression that may use names of earlier rows).
+#                      If the last column is not empty, it has this value. The offset of a row of type `end` is the size
+#                      of the file.
+#   "Keys of `FILE`":  the file has all keys of the table (except those marked optional) and no others at the outermost
+#                      level
+#   "Lines of `FILE`": each line begins as the row says, and there are no others; a row … means any number of lines
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 megalith_on_path
 page=$MEGA_SOURCE/docs/formats.md

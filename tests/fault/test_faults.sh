@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The n-th allocation, open, write, fsync, rename … of each command fails, for n = 1, 2, 3, … until the command passes.
-# Each time there is an error message, no crash and no hang, every file that was complete before still is,
-# and the next run succeeds. tests/fault/shim/fault_shim.c makes the calls fail.
+# Each time there is an error message, no crash and no hang, every file that was complete before still is, and the next
+# run succeeds. tests/fault/shim/fault_shim.c makes the calls fail.
 #
-#   MEGA_FAULTS=N   every call up to n = 2, then about N more spread over the rest (default 3); 0: every one
-# MEGA_FAULT_FROM=N  the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of
-# several processes
-# MEGA_HIDDEN=N (default 16) size of the model; from 448 on its files are longer than the blocks that are written
-# without the page cache
-#   MEGA_FAULT_ONLY=REGEX   commands and kinds, for example 'pretrain write'
+#   MEGA_FAULTS=N          every call up to n = 2, then about N more spread over the rest (default 3); 0: every one
+#   MEGA_FAULT_FROM=N      the first call, and MEGA_FAULT_EACH=N every N-th from there: a part of the whole, for one of
+#                          several processes
+#   MEGA_HIDDEN=N          size of the model (default 16); from 448 on its files are longer than the blocks that are
+#                          written without the page cache
+#   MEGA_FAULT_ONLY=REGEX  commands and kinds, for example 'pretrain write'
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 need_shim
 many=${MEGA_FAULTS:-3}

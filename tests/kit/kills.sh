@@ -3,8 +3,8 @@
 # file. A test sets
 #
 #   make_one N    replaces itself (exec) by the command that writes variant N (0, 1 or 2) of the output
-# look          sets $found to the variant that exists, or to "none" if the command guarantees no more; otherwise it
-# fails
+#   look          sets $found to the variant that exists, or to "none" if the command guarantees no more; otherwise it
+#                 fails
 #   lock, subject the lock file of the output, and its name in messages
 #   span, was     milliseconds that a run takes, adapted to the machine; the variant that exists at the start
 #

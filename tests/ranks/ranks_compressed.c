@@ -1,6 +1,7 @@
 /* Tests the compressed mean (compressed.h) on its ranks against its formula, computed here for all ranks at once in the
- * plainest way: values, and what each rank keeps as errors, over several exchanges. Usage: ranks_compressed [threads]
- * */
+ * plainest way: values, and what each rank keeps as errors, over several exchanges.
+ *
+ *   ranks_compressed [threads] */
 #include "megalith/compressed.h"
 #include "megalith/memory.h"
 #include "rank.h"

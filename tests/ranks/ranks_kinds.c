@@ -1,10 +1,10 @@
-/* Tests, for models of every kind, that results do not depend on the layout of ranks: runs steps of a small
- * model in a layout of ranks, and compares them with the same steps on one rank, which the first rank runs for all.
- * Losses, metrics, gradient norms and an evaluation must agree, and the same layout twice must give the same bits,
- * including weights.
+/* Tests, for models of every kind, that results do not depend on the layout of ranks: runs steps of a small model in a
+ * layout of ranks, and compares them with the same steps on one rank, which the first rank runs for all. Losses,
+ * metrics, gradient norms and an evaluation must agree, and the same layout twice must give the same bits, including
+ * weights.
  *
  *   ranks_kinds list [MODEL]          prints rows, "RANKS MODEL SETTING…" each; any two settings of a model meet in
- * some row
+ *                                     some row
  *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
  *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [chunks=2] [cut=before|in|after] [zero=1|2|3] [recompute=1|2]
  *               [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
@@ -19,13 +19,11 @@
  *   modern   model/block.c with one key/value head, rotary positions, SwiGLU, RMS norms (1 + w) on both sides, norms of
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
  *   parallel model/block.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a
- * norm
- *            of the embedding, both branches after one norm, a bias of the head
+ *            norm of the embedding, both branches after one norm, a bias of the head
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
- * has
- *            shorter samples; dropout
+ *            has shorter samples; dropout
  *   umt5     the same with biases of relative positions of each layer, without a gate, with a tied head of scaled
  * values
  *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; dropout

@@ -7,8 +7,7 @@
  *                [recompute=none|full|selective|budget] [distribute=1] [zero=0|1|2|3] [overlap=1] [threads=N]
  *                [loss=token|micro] [decay=none|constant|grows] [lr=constant|linear|cosine|root] 
  *                [optimizer=NAME] [freeze=N] [ramp=1] [curriculum=1] [groups=1] [sums=N] [grads=f32|bf16|f16]
- * [reduce=f32|bf16|f16] [odd=1]
- *                [spoil=STEP]
+ *                [reduce=f32|bf16|f16] [odd=1] [spoil=STEP]
  *                [-- the settings of a further run]…
  *   ranks_parity optimizers        writes the names of all optimizers
  *

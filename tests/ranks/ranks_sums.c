@@ -79,8 +79,7 @@ static float rounded(float x, mega_dtype type)
     return x;
 }
 
-/* The plain computation of one number from those of the ranks. Whole gradients are summed in the type that holds them.
- * */
+/* Computes one sum from the numbers of the ranks. Whole gradients are summed in the type that holds them. */
 static float plain_sum(const float *of, int64_t stride, int ranks, way w, int zero)
 {
     const double before = w.sums.predivide > 0 ? w.sums.predivide : ranks, after = ranks / before;

@@ -24,8 +24,7 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
 }
 
 /* Defines mega_cpu_NAME from the body NAME. The threads share [0, units) in multiples of `grain`; `units` and
- * `elements` (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: the plain kernel computes it.
- * */
+ * `elements` (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: it runs the plain kernel. */
 #define CPU_BODY_KERNEL(name_, units, grain, elements)                                 \
     static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end) \
     {                                                                                  \

@@ -1,8 +1,7 @@
 /* Loaded in front of the C library by tests/fault/test_faults.sh: makes the n-th call of one kind fail, as a full disk,
  * a broken one or a machine without memory would.
  *
- *   FAULT_OP     allocation open mkdir write short_write fsync rename unlink close mmap ftruncate read
- *                pwrite
+ *   FAULT_OP     allocation open mkdir write short_write fsync rename unlink close mmap ftruncate read pwrite
  *   FAULT_AT     which call of that kind fails, counted from 1
  *   FAULT_ERRNO  what it says (a number); ENOSPC when absent
  *   FAULT_COUNT  a file that gets the number of such calls when the program ends

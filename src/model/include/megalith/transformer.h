@@ -44,20 +44,27 @@ typedef struct mega_transformer {
     int64_t decoder_positions, split_stage;
 } mega_transformer;
 
-/* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. In training all
- * inputs are [T] with T = samples * positions: tokens i32, labels i32, loss_mask f32, position_ids i32,
- * key_begin i32. The output is token_loss [T] acc, and the loss is "lm loss". Encoders have key_end instead of
- * key_begin, token_types i32 with such a table, and with a sentence head is_random i32 [samples], the output
- * class_logits [samples, 2] and the loss "sop loss"; labels that are no ids do not count. A classifier has neither
- * these losses nor labels and loss_mask, but label i32 [samples], the output class_logits [samples, classes] or
- * [samples * choices, 1], the loss "lm loss" and the metric "accuracy"; the positions of a sample of choices are those
- * of its sequences, one after the other. T5 has tokens, position_ids and key_end of the encoder, and decoder_tokens,
- * decoder_position_ids, cross_key_end (where the text of the encoder ends), labels and loss_mask of the decoder; only
- * Megatron's reads position ids. In MEGA_GENERATE the inputs are
- * tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are wanted), the states
- * are h.N.k_cache and h.N.v_cache, and the output is logits [tp * samples, padded_vocab / tp] acc, ordered by rank
- * of tp. Those of T5 (t5.c) are tokens, position_ids and key_end of the program that reads the texts of the encoder, of
- * more than one position, and tokens, position_ids and cross_key_end of the one that decodes. */
+/* The list of layers: the embedding, the blocks, and the head with the last norm and the loss. T = samples * positions.
+ *
+ * Training:
+ *   decoder      inputs [T]: tokens i32, labels i32, loss_mask f32, position_ids i32, key_begin i32. The output is
+ *                token_loss [T] acc, and the loss is "lm loss"
+ *   encoder      has key_end instead of key_begin, token_types i32 with such a table, and with a sentence head
+ *                is_random i32 [samples], the output class_logits [samples, 2] and the loss "sop loss"; labels that are
+ *                no ids do not count
+ *   classifier   has neither these losses nor labels and loss_mask, but label i32 [samples], the output class_logits
+ *                [samples, classes] or [samples * choices, 1], the loss "lm loss" and the metric "accuracy"; the
+ *                positions of a sample of choices are those of its sequences, one after the other
+ *   T5           tokens, position_ids and key_end of the encoder, and decoder_tokens, decoder_position_ids,
+ *                cross_key_end (where the text of the encoder ends), labels and loss_mask of the decoder; only
+ *                Megatron's reads position ids
+ *
+ * MEGA_GENERATE:
+ *   decoder      inputs tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are
+ *                wanted), states h.N.k_cache and h.N.v_cache, and the output logits [tp * samples, padded_vocab / tp]
+ *                acc, ordered by rank of tp
+ *   T5 (t5.c)    tokens, position_ids and key_end of the program that reads the texts of the encoder, of more than one
+ *                position, and tokens, position_ids and cross_key_end of the one that decodes */
 enum { MEGA_TRANSFORMER_ROWS = 6 };
 typedef struct mega_transformer_list {
     mega_layer layer[MEGA_TRANSFORMER_ROWS];
