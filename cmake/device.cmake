@@ -1,0 +1,26 @@
+# The software device (tests/device/): kernels and the driver of a GPU in software, for tests alone.
+set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
+set(cuda_folder ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+
+# Declarations are compared with those of a toolkit, where there is one. A cross compiler's linker is not needed: the
+# functions are named, and never called.
+find_program(MEGA_NVCC nvcc HINTS ENV CUDA_HOME PATH_SUFFIXES bin)
+mark_as_advanced(MEGA_NVCC)
+set(toolkit "")
+if(MEGA_NVCC)
+    get_filename_component(toolkit ${MEGA_NVCC} REALPATH)
+    get_filename_component(toolkit ${toolkit}/../.. ABSOLUTE)
+endif()
+find_path(MEGA_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME HINTS ${toolkit} PATH_SUFFIXES include targets/x86_64-linux/include)
+mark_as_advanced(MEGA_CUDA_INCLUDE)
+add_executable(device_test_declarations ${device_folder}/test_declarations.c)
+target_include_directories(device_test_declarations PRIVATE ${cuda_folder})
+target_link_libraries(device_test_declarations PRIVATE mega_flags)
+if(MEGA_CUDA_INCLUDE)
+    target_compile_definitions(device_test_declarations PRIVATE MEGA_CUDA_HEADER=1)
+    target_include_directories(device_test_declarations SYSTEM PRIVATE ${MEGA_CUDA_INCLUDE})
+    target_link_options(device_test_declarations PRIVATE -Wl,--unresolved-symbols=ignore-all)
+endif()
+set_target_properties(device_test_declarations PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_test(NAME device_test_declarations COMMAND device_test_declarations)
+mega_test_properties(device_test_declarations device)
