@@ -1,6 +1,6 @@
 /* All that a CUDA kernel may use. Three compilers read it: nvcc and clang, for which each name below is a built-in or
- * one instruction of PTX 7.0 (compute capability 8.0), and any C compiler, for which the names are functions of the software device
- * (tests/device/), so that the kernels that ship are the ones that are tested without a GPU.
+ * one instruction of PTX 7.0 (compute capability 8.0), and any C compiler, for which the names are functions of the
+ * software device (tests/device/), so that the kernels that ship are the ones that are tested without a GPU.
  *
  * A kernel is C17 that is also C++: no templates, no headers of NVIDIA, no libdevice, no atomics (the bits of a result
  * may not depend on scheduling). The arguments are one struct by value, the op's own where there is one:
