@@ -3,6 +3,7 @@
 #   make                 release build; leaves the program at build/megalith
 #   make demo            from text to generated text in two to three minutes
 #   make check           installs what is missing, builds, runs every test
+#                        MEGA_DEVICE=far make check: in a build whose device memory the host cannot touch
 #   make check-asan      every test under the address and undefined-behaviour sanitizers
 #   make check-valgrind  the unit tests under valgrind
 #   make check-avx2      the tests of what is computed, with kernels held to AVX2
@@ -22,6 +23,7 @@ prefix ?= /usr/local
 # (sanitizers) left out by one: make check-asan but=ranks
 only ?=
 but ?=
+is_far := $(filter far,$(MEGA_DEVICE))
 
 .PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
 
@@ -37,8 +39,8 @@ demo:
 check:
 	@tools/install_packages.sh check
 	@tools/install_packages.sh fuzz
-	@tools/build.sh release
-	@tools/check.sh build $(if $(only),-R '$(only)')
+	@tools/build.sh $(if $(is_far),far,release)
+	@tools/check.sh build$(if $(is_far),-far) $(if $(only),-R '$(only)') $(if $(but),-E '$(but)')
 
 check-asan:
 	@tools/install_packages.sh check
@@ -130,4 +132,4 @@ tidy: all
 	@git ls-files 'src/*.c' | grep -v -e '/tests/' -e '_body\.c$$' | xargs clang-tidy -p build --quiet
 
 clean:
-	@rm -rf build build-asan build-clang build-debug build-fuzz build-mpich build-mutants
+	@rm -rf build build-asan build-clang build-debug build-far build-fuzz build-mpich build-mutants

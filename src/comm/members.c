@@ -1,6 +1,7 @@
 /* Sums over some of the ranks of a group, made of messages: each member adds up its share of the numbers, in the order
  * of members, and sends the sum to the others. */
 #include "comm_impl.h"
+#include "megalith/device_memory.h"
 
 #include <stdalign.h>
 
@@ -81,11 +82,9 @@ static mega_status members_exchange(const members_sum *s, int64_t round, bool is
     return MEGA_OK;
 }
 
-mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                  void *scratch)
+static mega_status members_sum_all(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
+                                   void *scratch)
 {
-    if (m->count < 2) return MEGA_OK;
-    MEGA_TRY(comm_check_reducible(dtype, name));
     members_sum s = {.m = m, .name = name, .data = data, .count = count, .dtype = dtype};
     const int64_t share = (count + m->count - 1) / m->count;
     s.piece = members_piece_elements(m, dtype);
@@ -98,4 +97,15 @@ mega_status mega_comm_members_sum(const mega_members *m, const char *name, void 
         MEGA_TRY(members_exchange(&s, round, true));
     }
     return MEGA_OK;
+}
+
+mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
+                                  void *scratch)
+{
+    if (m->count < 2) return MEGA_OK;
+    MEGA_TRY(comm_check_reducible(dtype, name));
+    mega_device_begin(); /* the scratch, which holds the lists of requests, is the caller's device memory */
+    const mega_status st = members_sum_all(m, name, data, count, dtype, scratch);
+    mega_device_end();
+    return st;
 }

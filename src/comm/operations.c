@@ -3,6 +3,7 @@
  * for each other, and single messages (which have their own tag) are sent at once. Waiting for one operation makes
  * progress on all. */
 #include "megalith/assert.h"
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "watch/record_impl.h"
@@ -106,7 +107,9 @@ static mega_status operation_continue(comm_op *op)
 /* Continues one operation as far as possible without waiting. */
 static mega_status operation_move(comm_op *op)
 {
+    mega_device_begin();
     const mega_status st = operation_continue(op);
+    mega_device_end();
     if (st != MEGA_OK) op->state = COMM_FAILED;
     return st;
 }

@@ -6,6 +6,7 @@
 #include "engine_state.h"
 #include "engine_step.h"
 #include "engine_watch.h"
+#include "megalith/device_memory.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
 #include <math.h>
@@ -268,7 +269,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e->ties.of);
     mega_free(e->ties.stages);
     mega_free(e->programs.schedule);
-    mega_pages_free(e->memory.arena, e->memory.bytes);
+    mega_device_free(e->memory.arena, e->memory.bytes);
     engine_client_free(e);
     engine_forget_setup(e);
     mega_team_destroy(e->own.team);
@@ -392,7 +393,7 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, 
     engine_chunks_region(e, &own, &workspace_bytes);
     resident_bytes += own;
     e->memory.bytes = resident_bytes + workspace_bytes;
-    MEGA_TRY(mega_pages_alloc(&e->memory.arena, e->memory.bytes, "the memory of the engine"));
+    MEGA_TRY(mega_device_alloc(&e->memory.arena, e->memory.bytes, "the memory of the engine"));
     *resident = (mega_region){.base = e->memory.arena, .bytes = resident_bytes};
     *workspace = (mega_region){.base = (char *)e->memory.arena + resident_bytes, .bytes = workspace_bytes};
     return MEGA_OK;

@@ -4,6 +4,7 @@
  * whole samples, which is planned. Evaluations always read whole samples. */
 #include "engine_build.h"
 #include "engine_step.h"
+#include "megalith/device_memory.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include <string.h>
@@ -103,7 +104,7 @@ static void clear_kept(const mega_region *resident, const mega_program *p)
 
 static void free_overflow(engine_lengths *l)
 {
-    mega_pages_free(l->overflow, l->overflow_bytes);
+    mega_device_free(l->overflow, l->overflow_bytes);
     l->overflow = NULL;
     l->overflow_bytes = 0;
 }
@@ -114,7 +115,7 @@ static mega_status take_overflow(mega_engine *e, const mega_program_regions *nee
 {
     engine_lengths *l = &e->lengths;
     l->overflow_bytes = needs->resident + needs->workspace + needs->shared;
-    MEGA_TRY(mega_pages_alloc(&l->overflow, l->overflow_bytes, "the programs of shorter samples"));
+    MEGA_TRY(mega_device_alloc(&l->overflow, l->overflow_bytes, "the programs of shorter samples"));
     if (e->layout->world.rank == 0)
         mega_warn(
             "curriculum: the programs of shorter samples do not fit into the memory of those of whole samples, and "

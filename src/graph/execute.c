@@ -1,5 +1,6 @@
 /* Runs a program: one loop over its calls, without allocation. What is done beside them in a run that is checked,
  * watched or profiled is a probe of the loop (probes.c). */
+#include "megalith/device_memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
@@ -14,15 +15,31 @@ static bool execute_is_left(const mega_program *p)
            mega_world_stops(p->world, mega_team_is_stopped(p->team));
 }
 
+/* An op of the caller's own is the host's: it reaches the device by copies, where the host cannot do so in place. */
+static mega_status run_custom(mega_program *p, const program_call *c)
+{
+    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
+    mega_custom_collect(p, c->instruction, c->args);
+    return MEGA_OK;
+}
+
+static mega_status run_on_device(mega_program *p, const program_call *c, op_kind kind)
+{
+    if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
+    if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
+    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
+    return MEGA_OK;
+}
+
 static mega_status run_call(mega_program *p, const program_call *c)
 {
     const op_kind kind = p->g->op[c->instruction].kind;
     MEGA_TRY(mega_comm_poll(p->world)); /* lets collectives and pipeline messages in progress advance */
-    if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
-    if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
-    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
-    if (kind == OP_CUSTOM || kind == OP_CUSTOM_GRAD) mega_custom_collect(p, c->instruction, c->args);
-    return MEGA_OK;
+    if (kind == OP_CUSTOM || kind == OP_CUSTOM_GRAD) return run_custom(p, c);
+    mega_device_begin();
+    const mega_status st = run_on_device(p, c, kind);
+    mega_device_end();
+    return st;
 }
 
 /* ---- weights that are still arriving ---- */

@@ -1,5 +1,6 @@
 /* Optimizers whose training and evaluation use different weights, y and x. Both are kept: to compute one from the other
  * would round, and a run that evaluates or resumes would differ from one that does not. */
+#include "megalith/device_memory.h"
 #include "megalith/optimizer_state.h"
 #include "optimizer_impl.h"
 
@@ -39,11 +40,13 @@ bool mega_optimizer_show(mega_optimizer *o, bool average)
 {
     const int64_t size = (int64_t)mega_dtype_size(mega_params_acc_dtype(o->params));
     if (!mega_optimizer_averages(o) || o->updates == 0 || o->shows_average == average) return false;
+    mega_device_begin();
     for (int i = 0; i < o->num_update; i++) {
         const mega_optimizer_call *c = &o->work[i].call;
         exchange x = {c->param, c->state[0]};
         mega_team_for(o->options.team, c->count * size, 1 << 16, exchange_part, &x);
     }
+    mega_device_end();
     o->shows_average = average;
     return true;
 }

@@ -11,6 +11,7 @@
  *
  * Products that are symmetric compute the lower half. Under tp each rank has some rows or columns of X, A is the sum of
  * the A of all ranks, and nothing else is exchanged but one number for the norm. */
+#include "megalith/device_memory.h"
 #include "megalith/kernels.h"
 #include "muon.h"
 
@@ -223,7 +224,9 @@ typedef struct schulz_job {
 static void run_part(const schulz_job *job, int64_t items, int64_t grain, mega_team_part *narrow, mega_team_part *wide)
 {
     schulz_job copy = *job;
+    mega_device_begin();
     mega_team_for(job->n->team, items, grain, job->n->acc == MEGA_F64 ? wide : narrow, &copy);
+    mega_device_end();
 }
 
 /* Writes in / |in| to out; a norm below 1e-7 counts as 1e-7, as in PyTorch and Megatron-LM. */
@@ -233,7 +236,11 @@ static mega_status normalize(schulz_job *job)
     const int64_t count = n->rows * n->cols;
     double squares = 0;
     run_part(job, count, NORM_CHUNK, squares_f32, squares_f64);
-    for (int64_t i = 0; i < norm_chunks(n); i++) squares += job->chunk[i];
+    for (int64_t i = 0; i < norm_chunks(n); i++) {
+        double chunk;
+        mega_device_read(&chunk, &job->chunk[i], sizeof chunk);
+        squares += chunk;
+    }
     if (n->sums != NULL)
         MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "norm of a matrix", &squares, 1, MEGA_F64, MEGA_REDUCE_SUM));
     job->factor = 1 / fmax(sqrt(squares), 1e-7);
@@ -249,7 +256,9 @@ static void multiply(const schulz_job *job, product which, const void *a, const 
     args.a = a;
     args.b = b;
     args.c = c;
+    mega_device_begin();
     product_kernel(n)->run(n->team, &args);
+    mega_device_end();
 }
 
 static void multiply_symmetric(schulz_job *job, product which, const void *a, const void *b, void *c)

@@ -1,5 +1,6 @@
 /* The optimizer as an object: its row, its moments over this rank's slices of the flat buffers, and the update of a
  * span of elements. The update program (update_run.c) says which spans, when. */
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/optim.h"
 #include "megalith/optimizer_state.h"
@@ -275,11 +276,14 @@ void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
     if (o == NULL || mega_params_flat_grad(o->params) == NULL) return; /* no gradients exist yet */
+    mega_device_begin();
     mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
+    mega_device_end();
 }
 
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
+    mega_device_begin();
     for (int i = 0; i < mega_params_count(o->params); i++) {
         void *gradient = mega_params_grad(o->params, i); /* NULL: the program overwrites slices with its first write */
         if (gradient == NULL || skip[i]) continue;
@@ -287,6 +291,7 @@ void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
         mega_team_zero(o->options.team, gradient,
                        (size_t)p->count * mega_dtype_size(mega_params_grad_dtype(o->params, p->bucket)));
     }
+    mega_device_end();
 }
 
 mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double beta2)
@@ -336,7 +341,9 @@ static void span_numbers(mega_optimizer *o, int i, const mega_optimizer_call *ca
 void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     span_numbers(o, i, call);
+    mega_device_begin();
     o->builtin->prepare(o, i);
+    mega_device_end();
 }
 
 static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
@@ -348,7 +355,9 @@ static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
 void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     span_numbers(o, i, call);
+    mega_device_begin();
     optimizer_each_piece(o, i, momentum_of);
+    mega_device_end();
 }
 
 static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
@@ -362,9 +371,11 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
 void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     span_numbers(o, i, call);
+    mega_device_begin();
     if (o->update[i].tensor >= 0) o->builtin->update_whole(o, i);
     else
         optimizer_each_piece(o, i, update_elements);
+    mega_device_end();
 }
 
 /* Updates what this rank owns of one buffer: few numbers, so on one thread. */
@@ -379,6 +390,7 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
     void *master = mega_params_master_at(o->params, p->bucket, first);
     const void *sum = mega_params_grad_at(o->params, p->bucket, first);
     uint16_t *weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL;
+    mega_device_begin();
     for (int64_t i = 0; i < owned.count; i++) {
         if (acc == MEGA_F64) {
             double *m = master;
@@ -389,6 +401,7 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
         m[i] = (float)(kept * (double)m[i] + added * (double)((const float *)sum)[i]);
         if (is_rounded) weight[i] = mega_f32_to_half(m[i], mega_params_compute_dtype(o->params));
     }
+    mega_device_end();
 }
 
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)

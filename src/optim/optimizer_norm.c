@@ -1,4 +1,5 @@
 /* Norms over the elements that a rank counts, and the search for values that are not finite. */
+#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 #include <math.h>
@@ -6,6 +7,13 @@
 static const mega_kernel *norm_kernel(const mega_optimizer *o)
 {
     return o->options.plain ? &mega_plain_norm : &mega_cpu_norm;
+}
+
+static void run_norm(const mega_optimizer *o, const mega_norm_args *a)
+{
+    mega_device_begin();
+    norm_kernel(o)->run(o->options.team, a);
+    mega_device_end();
 }
 
 static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_span *r, optimizer_numbers_at *at, double *out)
@@ -66,7 +74,7 @@ void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at 
 {
     double part[3];
     const mega_norm_args a = norm_args(o, &o->counted[span], at, part);
-    norm_kernel(o)->run(o->options.team, &a);
+    run_norm(o, &a);
     for (int j = 0; j < 3; j++) sum[j] += part[j];
 }
 
@@ -79,7 +87,7 @@ static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t cou
         double part[3];
         mega_norm_args a = norm_args(o, &piece, NULL, part);
         a.x = optimizer_widen(o, bucket, first + at, n);
-        norm_kernel(o)->run(o->options.team, &a);
+        run_norm(o, &a);
         for (int j = 0; j < 3; j++) sum[j] += part[j];
     }
 }
@@ -121,7 +129,7 @@ mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t c
     double part[3] = {0, 0, 0};
     mega_norm_args a = norm_args(o, &(optimizer_span){.end = count}, NULL, part);
     a.x = x;
-    if (count > 0) norm_kernel(o)->run(o->options.team, &a);
+    if (count > 0) run_norm(o, &a);
     return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};
 }
 

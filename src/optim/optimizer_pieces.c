@@ -3,6 +3,7 @@
  * before the next one is widened. What is computed for an element does not depend on where pieces end; a sum over a
  * span is that of its pieces, in their order. Muon does not do this: it computes in place of the gradient of a whole
  * matrix. */
+#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 size_t optimizer_wide_bytes(const mega_optimizer *o)
@@ -34,7 +35,9 @@ const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int
 {
     widen_work w = {mega_params_grad_at(o->params, bucket, element), o->wide,
                     mega_params_grad_dtype(o->params, bucket)};
+    mega_device_begin();
     mega_team_for(o->options.team, count, 1024, widen_part, &w);
+    mega_device_end();
     return o->wide;
 }
 

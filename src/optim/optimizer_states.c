@@ -1,4 +1,5 @@
 /* Norms of Adam's states and of the weights, for the log. */
+#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 #include <math.h>
@@ -54,7 +55,9 @@ static void add_elements(const mega_optimizer *o, const char *x, int64_t count, 
         p = (state_pieces){.x = x + at * size, .is_double = is_double, .count = count - at};
         if (p.count > PIECE * PIECES) p.count = PIECE * PIECES;
         const int64_t pieces = (p.count + PIECE - 1) / PIECE;
+        mega_device_begin();
         mega_team_for(o->options.team, pieces, 1, sum_pieces, &p);
+        mega_device_end();
         for (int64_t k = 0; k < pieces; k++) join_sums(total, &p.sum[k]);
     }
 }

@@ -1,4 +1,5 @@
 /* Creates and runs the update program: a loop over its instructions, without allocation. */
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "update_impl.h"
 
@@ -139,11 +140,13 @@ static mega_status run_reduce(mega_update *u, const update_instruction *x)
 /* Copies a gradient into the buffer, which is of the acc type, or from the buffer. */
 static void copy_gradient(void *buffer, void *gradient, int64_t count, mega_dtype held, mega_dtype acc, bool into)
 {
+    mega_device_begin();
     if (held == acc) memcpy(into ? buffer : gradient, into ? gradient : buffer, (size_t)count * mega_dtype_size(acc));
     else if (into)
         mega_half_widen(buffer, gradient, count, held);
     else
         mega_half_narrow(gradient, buffer, count, held);
+    mega_device_end();
 }
 
 /* Copies the partial gradients of the instruction into the buffer, or from the buffer if `into` is false. */

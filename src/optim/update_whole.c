@@ -1,4 +1,5 @@
 /* Instructions of the update program for optimizers that need whole tensors: Lamb's sums, Muon's matrices. */
+#include "megalith/device_memory.h"
 #include "muon.h"
 #include "update_impl.h"
 
@@ -89,7 +90,7 @@ mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x
         MEGA_TRY(newton_schulz_run(&n, newton_schulz_matrix(&n), &result));
         /* the round's spread sends it from there */
         if (result != newton_schulz_matrix(&n))
-            memcpy(newton_schulz_matrix(&n), result, (size_t)(t->rows * t->cols) * element_size(u));
+            mega_device_copy(newton_schulz_matrix(&n), result, (size_t)(t->rows * t->cols) * element_size(u));
         return MEGA_OK;
     }
     void *gradient = gradient_at(u, t, whole_tensors_range(u->params, t).first);
@@ -110,7 +111,7 @@ static mega_status start_matrix(mega_update *u, const whole_tensor *t, bool coll
         void *whole = t->owner == own ? (char *)newton_schulz_matrix(&n) + (piece.first - begin) * size : NULL;
         void *part = r == own ? gradient_at(u, t, piece.first) : NULL;
         if (r == t->owner) { /* this rank's own piece */
-            memcpy(collects ? whole : part, collects ? part : whole, (size_t)(piece.count * size));
+            mega_device_copy(collects ? whole : part, collects ? part : whole, (size_t)(piece.count * size));
             continue;
         }
         const int peer = r == own ? t->owner : r;

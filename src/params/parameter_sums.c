@@ -4,6 +4,7 @@
  * memory, and widened from there when the sum has arrived: no other memory is needed. Gradients that are held in 16
  * bits and are whole (ZeRO 0, 1) are summed where they are, in their type. With ZeRO 2 and 3 the whole bucket is a
  * value of the program, in acc, and only the slice of the sum is held. */
+#include "megalith/device_memory.h"
 #include "parameter_impl.h"
 
 #include <string.h>
@@ -153,7 +154,9 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype != summed_dtype(p, bucket)) {
+        mega_device_begin();
         round_in_place(whole, mega_params_bucket(p, bucket)->count, p->acc, dtype);
+        mega_device_end();
         slice = rounded_slice(p, bucket, whole);
     }
     if (p->zero_stage < 1)
@@ -180,10 +183,11 @@ void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, vo
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype == summed_dtype(p, bucket)) return;
-    if (p->zero_stage < 1) {
-        widen_to(whole, whole, count, p->acc, dtype);
-        return;
+    mega_device_begin();
+    if (p->zero_stage < 1) widen_to(whole, whole, count, p->acc, dtype);
+    else {
+        widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);
+        if (!p->grad.is_shard) clear_rounded(p, bucket, whole);
     }
-    widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);
-    if (!p->grad.is_shard) clear_rounded(p, bucket, whole);
+    mega_device_end();
 }
