@@ -1,5 +1,15 @@
 # Makes rows of C of a table of src/foreign/, whose README.md says how a table is written. A mistake in it names file and
 # line.   awk -v output=FILE.c -f foreign.awk option.h options_impl.h TABLE.txt      (the headers name kinds and commands)
+# Replaces each @name by the sentence of its line "text name : SENTENCE".
+function spelled_out(remark,   made, name) {
+    while (match(remark, /@[a-z0-9-]+/)) {
+        name = substr(remark, RSTART + 1, RLENGTH - 1)
+        if (!(name in texts)) mistake("there is no text " name)
+        made = made substr(remark, 1, RSTART - 1) texts[name]
+        remark = substr(remark, RSTART + RLENGTH)
+    }
+    return made remark
+}
 function mistake(text) {
     printf "%s:%d: error: %s\n", FILENAME, FNR, text >"/dev/stderr"
     failed = 1
@@ -58,10 +68,7 @@ function row(head, remark,   count, word, i, at, key, given, text) {
     if (word[1] == "by-value" && !("cases" in given)) mistake("it has no cases=")
     if (word[1] == "alias" && remark != "") mistake("an alias needs no remark; what has one is renamed")
     if (word[1] == "alias") remark = "it is --" given["to"]
-    if (substr(remark, 1, 1) == "@") {
-        if (!(substr(remark, 2) in texts)) mistake("there is no text " substr(remark, 2))
-        remark = texts[substr(remark, 2)]
-    }
+    remark = spelled_out(remark)
     body = body "    {" text (remark != "" ? ", .remark = " quoted(remark) : "") "},\n"
     rows++
 }
@@ -71,6 +78,7 @@ function end_section() {
     body = body "};\nconst mega_option_section " variable " = MEGA_SECTION(" title ", " variable "_rows);\n"
 }
 BEGIN {
+    header = "options_impl.h" # of cli/
     answers["no-effect"] = "NO_EFFECT"; answers["not-built"] = "NOT_IMPLEMENTED"; answers["refused"] = "REFUSED"
     answers["alias"] = answers["renamed"] = answers["by-value"] = "RENAMED"
     members["default"] = "fallback"; members["to"] = "successor"; members["neutral"] = "neutral"
@@ -95,6 +103,7 @@ FILENAME ~ /\.h$/ {
     if (at > 0 && remark == "") mistake("nothing follows \" : \"")
     split(head, first, " ")
     if (first[1] == "text") texts[first[2]] = remark
+    else if (first[1] == "room") header = first[3]
     else if (first[1] == "section") {
         end_section()
         variable = first[2]; form = first[3]; title = quoted(remark); rows = 0
@@ -106,5 +115,5 @@ END {
     end_section()
     if (failed) exit 1
     sub(/.*\//, "", FILENAME)
-    printf "/* Made of src/foreign/%s by cmake/foreign.awk. */\n#include \"options_impl.h\"\n%s", FILENAME, body >output
+    printf "/* Made of src/foreign/%s by cmake/foreign.awk. */\n#include \"%s\"\n%s", FILENAME, header, body >output
 }

@@ -34,13 +34,13 @@ endforeach()
 # Compiles only the tables and rules of options from the rooms that have them, so they may call nothing that
 # needs a kernel.
 if(TARGET fuzz_options)
-    set(option_files cli/options*.c cli/rules.c cli/json_keys.c cli/program.c cli/config_file.c launch/accelerate.c train/options.c
+    set(option_files cli/options*.c cli/rules.c cli/program.c cli/config_file.c launch/accelerate.c train/options.c
         train/rules/rules*.c train/rules/clm_*.c train/rules/classify_options.c train/rules/preset.c train/rules/derive.c
-        train/find_state.c engine/settings.c engine/rules*.c engine/json_*.c optim/*options*.c
+        train/find_state.c engine/settings.c engine/rules*.c engine/json_defaults.c optim/*options*.c
         optim/*_schedule.c optim/batch_ramp.c optim/loss_scale.c comm/options.c backend/options.c graph/options.c model/options.c monitor/options.c)
     list(TRANSFORM option_files PREPEND ${CMAKE_SOURCE_DIR}/src/)
     file(GLOB option_files CONFIGURE_DEPENDS ${option_files})
-    target_sources(fuzz_options PRIVATE ${option_files} ${foreign_sources})
+    target_sources(fuzz_options PRIVATE ${option_files} ${foreign_sources_cli} ${foreign_sources_engine})
     add_dependencies(fuzz_options foreign_rows)
-    target_include_directories(fuzz_options PRIVATE ${CMAKE_SOURCE_DIR}/src/cli ${CMAKE_SOURCE_DIR}/src/train)
+    target_include_directories(fuzz_options PRIVATE ${CMAKE_SOURCE_DIR}/src/cli ${CMAKE_SOURCE_DIR}/src/engine ${CMAKE_SOURCE_DIR}/src/train)
 endif()

@@ -37,7 +37,7 @@ enum {
     FOR_ALL = (1 << 19) - 1
 };
 
-extern const mega_option_section cli_json_keys; /* json_keys.c */
+extern const mega_option_section cli_json_keys; /* src/foreign/deepspeed-json-commands.txt */
 /* options.c: options of one command */
 extern const mega_option_section cli_preprocess_section, cli_train_tokenizer_section, cli_tokenize_section,
     cli_config_section, cli_generate_section, cli_server_section, cli_tasks_section, cli_merge_section,

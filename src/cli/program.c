@@ -232,7 +232,7 @@ static void program_derive(mega_options *o)
         cfg->generate.sample_output_file = mega_options_text(o, "%s.out", prompts);
 }
 
-static const mega_option_section *const keys[] = {&cli_json_keys, &mega_engine_json_keys, &mega_engine_json_blocks};
+static const mega_option_section *const keys[] = {&cli_json_keys, &mega_engine_json_keys};
 
 const mega_composition mega_commands = {
     .part = parts,

@@ -11,25 +11,6 @@ static const mega_option_row launcher_rows[] = {
 };
 static const mega_option_section launcher_section = MEGA_SECTION("of a launcher", launcher_rows);
 
-/* Options under Accelerate's names, which `megalith launch` passes to the programs that it starts
- * (launch/options.c). */
-#define OTHER(name_, kind_, answer_, remark_) .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = (answer_), .remark = (remark_)
-#define ALIAS(name_, kind_, successor_)       OTHER(name_, kind_, MEGA_ANSWER_RENAMED, MEGA_ALIAS_REMARK successor_), .successor = (successor_)
-#define BY_VALUE(name_, cases_, remark_)      OTHER(name_, MEGA_OPTION_STRING, MEGA_ANSWER_RENAMED, remark_), .cases = (cases_)
-#define IN_MEMORY                             "everything is in the host's memory already"
-static const mega_option_row handed_rows[] = {
-    {BY_VALUE("mixed_precision", "bf16:bf16|no:|fp16:fp16", "bf16 is --bf16, fp16 is --fp16, no is fp32")},
-    {BY_VALUE("offload_optimizer_device", "none:|cpu:", IN_MEMORY)},
-    {BY_VALUE("offload_param_device", "none:|cpu:", IN_MEMORY)},
-    {ALIAS("deepscale", MEGA_OPTION_FLAG, "deepspeed")},
-    {ALIAS("deepscale_config", MEGA_OPTION_STRING, "deepspeed_config")},
-    {ALIAS("num_micro_batches", MEGA_OPTION_INT, "gradient-accumulation-steps")},
-    {ALIAS("gradient_clipping", MEGA_OPTION_FLOAT, "clip-grad")},
-    {ALIAS("tp_degree", MEGA_OPTION_INT, "tensor-model-parallel-size")},
-    {ALIAS("pp_degree", MEGA_OPTION_INT, "pipeline-model-parallel-size")},
-};
-static const mega_option_section handed_section = MEGA_SECTION("handed on by a launcher", handed_rows);
-
 enum { ALL = 1 }; /* a C program has no commands, so all rows belong to one */
 #define AT(member) offsetof(setup_values, member)
 static const mega_option_part parts[] = {
@@ -53,7 +34,7 @@ static const mega_option_part parts[] = {
     {&mega_engine_data_section, ALL, AT(engine)},
     {&mega_engine_deepspeed_section, ALL, AT(engine)},
     {&launcher_section, ALL, 0},
-    {&handed_section, ALL, 0},
+    {&engine_handed_section, ALL, 0},
 };
 // clang-format on
 
@@ -139,7 +120,7 @@ static const char *setup_options_elsewhere(mega_options *o, const char *name, si
     return is_it ? "set mega_model.sequence_parallel instead" : NULL;
 }
 
-static const mega_option_section *const setup_keys[] = {&mega_engine_json_keys, &mega_engine_json_blocks};
+static const mega_option_section *const setup_keys[] = {&mega_engine_json_keys};
 
 const mega_composition mega_engine_composition = {
     .part = parts,

@@ -11,4 +11,6 @@ typedef struct setup_values {
     const char *local_rank; /* NULL: not given */
 } setup_values;
 
+extern const mega_option_section engine_handed_section; /* src/foreign/handed-on.txt */
+
 #endif

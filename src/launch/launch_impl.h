@@ -7,6 +7,7 @@
 #include "megalith/config.h"
 #include "megalith/launch.h"
 #include "megalith/memory.h"
+#include "megalith/option.h"
 #include "megalith/status.h"
 #include <signal.h>
 #include <stdbool.h>
@@ -82,6 +83,7 @@ void launch_word(launch_words *w, mega_arena *arena, const char *fmt, ...) __att
 /* Adds a mistake; all are reported together. */
 void launch_mistake(launch_plan *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+extern const mega_option_section launch_other_section; /* src/foreign/launchers.txt */
 /* options.c: reads the options up to the command's name, then the command. Mistakes are collected. */
 void launch_options_read(launch_plan *p, int argc, char **argv);
 /* Passes --NAME VALUE on as that option of launch does, unless it has been passed already. */

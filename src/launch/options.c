@@ -1,5 +1,5 @@
-/* The options of megalith launch: those of torch.distributed.launch, torchrun, deepspeed and accelerate launch, in one
- * table. Options about how to train, and not where to start, are passed on to the command. */
+/* The options of megalith launch: those of torch.distributed.launch, torchrun, deepspeed and accelerate launch. Options
+ * about how to train, and not where to start, are passed on to the command. */
 #include "launch_impl.h"
 #include "megalith/config.h"
 #include "megalith/file.h"
@@ -10,126 +10,31 @@
 #include <string.h>
 #include <strings.h>
 
-typedef enum launch_option_kind {
-    WORD,   /* takes a value */
-    NUMBER, /* takes a whole number of at least `least` */
-    FLAG,
-    PASSED,       /* its value becomes that of an option of the command; `help` is that option's name */
-    PASSED_FLAG,  /* becomes an option of the command; its value follows the '=' in `help` */
-    PASSED_REST,  /* the rest of the name is an option of the command */
-    IGNORED,      /* takes a value but has no effect here; `help` says why */
-    IGNORED_FLAG, /* the same, without a value */
-    REFUSED       /* `help` says what to do instead */
-} launch_option_kind;
+#define ROW(name, field, kind) MEGA_OPTION(launch_plan, name, field, kind)
 
-typedef struct launch_option {
-    /* "name|other names", with underscores; a name that ends with * matches all names with that beginning */
-    const char *names;
-    launch_option_kind kind;
-    size_t offset;
-    int64_t least;
-    const char *help;
-} launch_option;
-
-#define AT(field) offsetof(launch_plan, field)
-#define BY_MPI    "ranks find each other through the MPI launcher"
-#define OWN_CORES "each rank uses its share of the cores in any case"
-#define COMPILED  "the program of a step is always compiled before the first step"
-
-static const launch_option options[] = {
-    {"nproc_per_node|num_gpus|num_accelerators", NUMBER, AT(nproc), 1,
-     "ranks on each host; without it the slots of the hostfile, else 1. cpu, auto: one for each core of this host"},
-    {"nnodes|num_nodes|num_machines", NUMBER, AT(nodes), 1,
-     "hosts: the first N of the hostfile, or of the Slurm allocation"},
-    {"num_processes", NUMBER, AT(processes), 1, "ranks on all hosts together (accelerate)"},
-    {"node_rank|machine_rank", NUMBER, AT(node_rank), 0,
-     "host 0 starts the ranks of all hosts; the others have nothing to do"},
-    {"hostfile|H|mpirun_hostfile|deepspeed_hostfile", WORD, AT(hostfile), 0,
-     "a line for each host: NAME slots=N; # begins a comment"},
-    {"include|i|deepspeed_inclusion_filter", WORD, AT(include), 0, "only these: HOST[:SLOT,SLOT…][@HOST…]"},
-    {"exclude|e|deepspeed_exclusion_filter", WORD, AT(exclude), 0, "all except these, written like --include"},
-    {"log_dir|enable_each_rank_log", WORD, AT(log_dir), 0,
-     "a file for each rank, DIR/rank_N.log; the terminal shows rank 0, the last rank and errors"},
-    {"config_file", WORD, AT(config_file), 0,
-     "a YAML or JSON of accelerate config: ranks and hosts, and settings of the command, where no option gives them"},
-    {"max_restarts", NUMBER, AT(max_restarts), 0,
-     "when a rank dies, restart from the last complete checkpoint of --save, at most N times"},
-    {"launcher", WORD, AT(launcher), 0, "openmpi, mpich or slurm; default: the one that is installed"},
-    {"master_port|main_process_port", NUMBER, AT(master_port), 0,
-     "MASTER_PORT of a program of your own (29500); the MPI launcher itself finds free ports"},
-    {"dry_run", FLAG, AT(dry_run), 0, "print the MPI launcher's command line and stop"},
-    {"help|h", FLAG, AT(help), 0, "this page"},
-    {"master_addr|main_process_ip", WORD, AT(master_addr), 0, "the name of host 0, for messages"},
-    {"num_cpu_threads_per_process", PASSED, 0, 0, "num-threads"},
-    {"mixed_precision", PASSED, 0, 0, "mixed-precision"},
-    {"zero_stage", PASSED, 0, 0, "zero-stage"},
-    {"gradient_accumulation_steps", PASSED, 0, 0, "gradient-accumulation-steps"},
-    {"gradient_clipping", PASSED, 0, 0, "clip-grad"},
-    {"offload_optimizer_device", PASSED, 0, 0, "offload-optimizer-device"},
-    {"offload_param_device", PASSED, 0, 0, "offload-param-device"},
-    {"deepspeed_config_file", PASSED, 0, 0, "deepspeed_config"},
-    {"use_fsdp", PASSED_FLAG, 0, 0, "DDP-impl=FSDP"},
-    {"megatron_lm_*", PASSED_REST, 0, 0,
-     "becomes the command's option without megatron_lm_; true and false set a flag"},
-    {"rdzv_backend", IGNORED, 0, 0, BY_MPI},
-    {"rdzv_endpoint", IGNORED, 0, 0, BY_MPI},
-    {"rdzv_id", IGNORED, 0, 0, BY_MPI},
-    {"rdzv_conf", IGNORED, 0, 0, BY_MPI},
-    {"standalone", IGNORED_FLAG, 0, 0, BY_MPI},
-    {"local_addr", IGNORED, 0, 0, BY_MPI},
-    {"same_network", IGNORED_FLAG, 0, 0, BY_MPI},
-    {"monitor_interval", IGNORED, 0, 0, "the end of a rank is noticed at once"},
-    {"start_method", IGNORED, 0, 0, "a rank is a program of its own"},
-    {"role", IGNORED, 0, 0, "all ranks have the same role"},
-    {"use_env", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
-    {"no_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
-    {"no_python", IGNORED_FLAG, 0, 0, "a program is started as it is, a file NAME.py by python3"},
-    {"module|m", FLAG, AT(is_module), 0, "the name of a module; for your own: python3 -m NAME"},
-    {"no_ssh_check", IGNORED_FLAG, 0, 0, "the MPI launcher checks its hosts"},
-    {"force_multi", IGNORED_FLAG, 0, 0, "one host and several are started the same way"},
-    {"log_level", IGNORED, 0, 0, "--log-level of the command sets what is logged"},
-    {"quiet|q", IGNORED_FLAG, 0, 0, "--log-level of the command sets what is logged"},
-    {"redirects|r", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"tee|t", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank and shows rank 0, the last rank and errors"},
-    {"local_ranks_filter", REFUSED, 0, 0, "with --log_dir DIR the terminal shows rank 0, the last rank and errors"},
-    {"run_path", REFUSED, 0, 0, "name the script or the program itself"},
-    {"duplicate_stdout_filters|duplicate_stderr_filters", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"deepspeed_multinode_launcher", REFUSED, 0, 0,
-     "--launcher openmpi, mpich or slurm; default: the one that is installed"},
-    {"deepspeed_moe_layer_cls_names", REFUSED, 0, 0, "a mixture of experts is not implemented"},
-    {"fsdp_*", REFUSED, 0, 0, "--use_fsdp shards weights, gradients and optimizer; leave its details out"},
-    {"tpu|tpu_*", REFUSED, 0, 0, "ranks run on CPU cores"},
-    {"logs_specs", REFUSED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"no_ssh", REFUSED, 0, 0, "name the hosts by --hostfile, or run inside a Slurm allocation"},
-    {"ssh_port", REFUSED, 0, 0, "set it for the hosts in ~/.ssh/config (Port N)"},
-    {"launcher_args", REFUSED, 0, 0, "set the MPI launcher's own variables (OMPI_MCA_…, HYDRA_…, SLURM_…, SRUN_…)"},
-    {"elastic_training", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
-    {"min_elastic_nodes", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
-    {"max_elastic_nodes", REFUSED, 0, 0, "--max-restarts continues with the remaining hosts"},
-    {"autotuning", REFUSED, 0, 0, "megalith plan shows what a layout needs"},
-    {"bind_cores_to_rank|enable_cpu_affinity", IGNORED_FLAG, 0, 0, OWN_CORES},
-    {"numa_binding", IGNORED, 0, 0, OWN_CORES},
-    {"gpu|cuda|gpus", REFUSED, 0, 0, "ranks run on CPU cores; --nproc_per_node N says how many on each host"},
-    {"cpu|use_cpu|multi_gpu", IGNORED_FLAG, 0, 0, "ranks run on CPU cores"},
-    {"gpu_ids", IGNORED, 0, 0, "ranks run on CPU cores"},
-    {"use_deepspeed", FLAG, AT(use_deepspeed), 0,
-     "ZeRO stage 2, where no --zero_stage, configuration or DeepSpeed JSON says another (accelerate)"},
-    {"use_megatron_lm|use_parallelism_config", IGNORED_FLAG, 0, 0, "one program does all of it"},
-    {"zero3_init_flag|zero3_save_16bit_model", IGNORED, 0, 0,
-     "each rank creates only its shard of the weights, and a "
-     "checkpoint is always whole"},
-    {"dynamo_use_fullgraph|dynamo_use_dynamic|dynamo_use_regional_compilation", IGNORED_FLAG, 0, 0, COMPILED},
-    {"dynamo_*", IGNORED, 0, 0, COMPILED},
-    {"debug", IGNORED_FLAG, 0, 0, "ranks compare their calls in any case"},
-    {"event_log_handler", IGNORED, 0, 0, "--log_dir DIR writes a file for each rank"},
-    {"signals_to_handle", IGNORED, 0, 0, "signals are passed on to the ranks in any case"},
-    {"shutdown_timeout", IGNORED, 0, 0, "a rank that does not end is ended after 8 seconds"},
-    {"virtual_local_rank", IGNORED_FLAG, 0, 0, "ranks get their number from the MPI launcher"},
-    {"bind_core_list", REFUSED, 0, 0, "start megalith launch under taskset -c LIST"},
-    {"venv_script", REFUSED, 0, 0, "ranks need no environment of Python"},
-    {"save_pid", REFUSED, 0, 0, "the shell's $! holds the process id of megalith launch"},
+/* Names are "name|other names", with underscores; one that ends with * means all names that begin so. What is passed on
+ * to the command, has no effect or is refused is in src/foreign/launchers.txt. */
+// clang-format off
+static const mega_option_row own_rows[] = {
+    {ROW("nproc_per_node|num_gpus|num_accelerators", nproc, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ranks on each host; without it the slots of the hostfile, else 1. cpu, auto: one for each core of this host"},
+    {ROW("nnodes|num_nodes|num_machines", nodes, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "hosts: the first N of the hostfile, or of the Slurm allocation"},
+    {ROW("num_processes", processes, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .help = "ranks on all hosts together (accelerate)"},
+    {ROW("node_rank|machine_rank", node_rank, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "host 0 starts the ranks of all hosts; the others have nothing to do"},
+    {ROW("hostfile|H|mpirun_hostfile|deepspeed_hostfile", hostfile, MEGA_OPTION_STRING), .help = "a line for each host: NAME slots=N; # begins a comment"},
+    {ROW("include|i|deepspeed_inclusion_filter", include, MEGA_OPTION_STRING), .help = "only these: HOST[:SLOT,SLOT…][@HOST…]"},
+    {ROW("exclude|e|deepspeed_exclusion_filter", exclude, MEGA_OPTION_STRING), .help = "all except these, written like --include"},
+    {ROW("log_dir|enable_each_rank_log", log_dir, MEGA_OPTION_STRING), .help = "a file for each rank, DIR/rank_N.log; the terminal shows rank 0, the last rank and errors"},
+    {ROW("config_file", config_file, MEGA_OPTION_STRING), .help = "a YAML or JSON of accelerate config: ranks and hosts, and settings of the command, where no option gives them"},
+    {ROW("max_restarts", max_restarts, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "when a rank dies, restart from the last complete checkpoint of --save, at most N times"},
+    {ROW("launcher", launcher, MEGA_OPTION_STRING), .help = "openmpi, mpich or slurm; default: the one that is installed"},
+    {ROW("master_port|main_process_port", master_port, MEGA_OPTION_INT), .range = MEGA_RANGE_NOT_NEGATIVE, .help = "MASTER_PORT of a program of your own (29500); the MPI launcher itself finds free ports"},
+    {ROW("dry_run", dry_run, MEGA_OPTION_FLAG), .help = "print the MPI launcher's command line and stop"},
+    {ROW("help|h", help, MEGA_OPTION_FLAG), .help = "this page"},
+    {ROW("master_addr|main_process_ip", master_addr, MEGA_OPTION_STRING), .help = "the name of host 0, for messages"},
+    {ROW("module|m", is_module, MEGA_OPTION_FLAG), .help = "the name of a module; for your own: python3 -m NAME"},
+    {ROW("use_deepspeed", use_deepspeed, MEGA_OPTION_FLAG), .help = "ZeRO stage 2, where no --zero_stage, configuration or DeepSpeed JSON says another (accelerate)"},
 };
-#define OPTIONS (sizeof options / sizeof options[0])
+// clang-format on
 
 static bool is_named(const char *names, const char *name)
 {
@@ -143,20 +48,34 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
+/* Returns row i of all, or NULL after the last one. */
+static const mega_option_row *row_at(size_t i)
+{
+    if (i < MEGA_COUNT(own_rows)) return &own_rows[i];
+    i -= MEGA_COUNT(own_rows);
+    return i < launch_other_section.count ? &launch_other_section.rows[i] : NULL;
+}
+
+static const mega_option_row *find_row(const char *name)
+{
+    const mega_option_row *row;
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++)
+        if (is_named(row->name, name)) return row;
+    return NULL;
+}
+
 bool mega_launch_knows(const char *name, size_t length)
 {
     char plain[64];
     if (length < 2 || length >= sizeof plain) return false;
     for (size_t i = 0; i < length; i++) plain[i] = name[i] == '-' ? '_' : name[i];
     plain[length] = '\0';
-    for (size_t i = 0; i < OPTIONS; i++)
-        if (is_named(options[i].names, plain)) return true;
-    return false;
+    return find_row(plain) != NULL;
 }
 
 /* Finds the option of "--nproc-per-node=2" by its name nproc_per_node; *out_value is the text after the '=', or
  * NULL. */
-static const launch_option *launch_option_find(launch_plan *p, const char *typed, const char **out_value)
+static const mega_option_row *launch_option_find(launch_plan *p, const char *typed, const char **out_value)
 {
     const size_t dashes = strspn(typed, "-");
     char *name = mega_arena_strdup(&p->arena, typed + dashes);
@@ -169,17 +88,17 @@ static const launch_option *launch_option_find(launch_plan *p, const char *typed
     }
     for (char *c = name; *c != '\0'; c++)
         if (*c == '-') *c = '_';
-    for (size_t i = 0; i < OPTIONS; i++)
-        if (is_named(options[i].names, name)) return &options[i];
-    return NULL;
+    return find_row(name);
 }
 
 static void launch_option_unknown(launch_plan *p, const char *typed)
 {
-    const char *names[8 * OPTIONS];
+    enum { MOST = 256 };
+    const char *names[MOST];
     size_t count = 0;
-    for (size_t i = 0; i < OPTIONS; i++)
-        for (const char *at = options[i].names; *at != '\0' && count < 8 * OPTIONS;) {
+    const mega_option_row *row;
+    for (size_t i = 0; (row = row_at(i)) != NULL; i++)
+        for (const char *at = row->name; *at != '\0' && count < MOST;) {
             const size_t n = strcspn(at, "|");
             char *name = mega_arena_alloc(&p->arena, n + 1);
             names[count++] = name != NULL ? memcpy(name, at, n) : "";
@@ -197,10 +116,11 @@ static void launch_option_unknown(launch_plan *p, const char *typed)
 }
 
 /* torchrun's "2:2" means 2; a real range would be elastic. */
-static void read_number(launch_plan *p, const launch_option *o, const char *typed, const char *value)
+static void read_number(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
 {
-    int64_t *field = (int64_t *)(void *)((char *)p + o->offset);
-    const bool is_ranks = o->offset == AT(nproc);
+    int64_t *field = (int64_t *)(void *)((char *)p + o->field);
+    const int least = o->range == MEGA_RANGE_POSITIVE;
+    const bool is_ranks = o->field == offsetof(launch_plan, nproc);
     if (is_ranks && (strcmp(value, "cpu") == 0 || strcmp(value, "auto") == 0)) {
         *field = mega_cpu_count();
         return;
@@ -213,16 +133,15 @@ static void read_number(launch_plan *p, const launch_option *o, const char *type
     char *end = NULL;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    if (o->offset == AT(nodes) && *end == ':' && end != value) {
+    if (o->field == offsetof(launch_plan, nodes) && *end == ':' && end != value) {
         const long long most = strtoll(end + 1, &end, 10);
         if (*end == '\0' && most != n) {
             launch_mistake(p, "%s %s: a variable number of hosts is not supported; give one number", typed, value);
             return;
         }
     }
-    if (end == value || *end != '\0' || errno != 0 || n < o->least || n > MEGA_LAUNCH_MOST_RANKS) {
-        launch_mistake(p, "%s: found \"%s\", expected a whole number, at least %lld", typed, value,
-                       (long long)o->least);
+    if (end == value || *end != '\0' || errno != 0 || n < least || n > MEGA_LAUNCH_MOST_RANKS) {
+        launch_mistake(p, "%s: found \"%s\", expected a whole number, at least %d", typed, value, least);
         return;
     }
     *field = n;
@@ -235,6 +154,11 @@ static void pass_on(launch_plan *p, const char *option, const char *value)
     launch_word(&p->passed, &p->arena, "--%.*s", (int)n, option);
     if (option[n] == '=') value = option + n + 1;
     if (value != NULL) launch_word(&p->passed, &p->arena, "%s", value);
+}
+
+static bool passes_rest(const mega_option_row *o)
+{
+    return strcmp(o->successor, "*") == 0;
 }
 
 /* --megatron_lm_NAME: true passes the flag --NAME, false passes nothing, any other value is passed itself. */
@@ -252,50 +176,53 @@ static void pass_rest(launch_plan *p, const char *typed, const char *value)
 void launch_option_pass(launch_plan *p, const char *name, const char *value)
 {
     const char *none, *typed = mega_arena_format(&p->arena, "--%s", name);
-    const launch_option *o = typed != NULL ? launch_option_find(p, typed, &none) : NULL;
+    const mega_option_row *o = typed != NULL ? launch_option_find(p, typed, &none) : NULL;
     if (o == NULL) return;
-    const char *option = o->kind == PASSED ? o->help : o->kind == PASSED_REST ? name + strlen("megatron_lm_") : NULL;
-    const char *word = option != NULL ? mega_arena_format(&p->arena, "--%s", option) : NULL;
+    if (o->answer != MEGA_ANSWER_RENAMED || o->kind == MEGA_OPTION_FLAG) return;
+    const char *option = passes_rest(o) ? name + strlen("megatron_lm_") : o->successor;
+    const char *word = mega_arena_format(&p->arena, "--%s", option);
     if (word == NULL) return;
     for (int i = 0; i < p->passed.count; i++)
         if (launch_is_same_option(p->passed.word[i], word)) return;
-    if (o->kind == PASSED) pass_on(p, option, value);
+    if (passes_rest(o)) pass_rest(p, typed, value);
     else
-        pass_rest(p, typed, value);
+        pass_on(p, option, value);
 }
 
-static void read_value(launch_plan *p, const launch_option *o, const char *typed, const char *value)
+static void read_value(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
 {
-    switch (o->kind) {
-    case WORD: memcpy((char *)p + o->offset, &value, sizeof value); break;
-    case NUMBER: read_number(p, o, typed, value); break;
-    case PASSED: pass_on(p, o->help, value); break;
-    case PASSED_REST: pass_rest(p, typed, value); break;
-    case IGNORED: fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help); break;
-    case FLAG:
-    case PASSED_FLAG:
-    case IGNORED_FLAG:
-    case REFUSED: break; /* take no value */
-    }
+    if (o->answer == MEGA_ANSWER_RENAMED && passes_rest(o)) pass_rest(p, typed, value);
+    else if (o->answer == MEGA_ANSWER_RENAMED)
+        pass_on(p, o->successor, value);
+    else if (o->kind == MEGA_OPTION_INT)
+        read_number(p, o, typed, value);
+    else
+        memcpy((char *)p + o->field, &value, sizeof value);
+}
+
+static void say_no_effect(const char *typed, const mega_option_row *o)
+{
+    fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->remark);
 }
 
 /* Returns how many words of argv were used. */
 static int read_option(launch_plan *p, char **argv)
 {
     const char *value = NULL, *typed = argv[0];
-    const launch_option *o = launch_option_find(p, typed, &value);
+    const mega_option_row *o = launch_option_find(p, typed, &value);
     if (o == NULL) {
         launch_option_unknown(p, typed);
         return 1;
     }
-    if (o->kind == REFUSED) {
-        launch_mistake(p, "%.*s is not implemented: %s", (int)strcspn(typed, "="), typed, o->help);
+    if (o->answer == MEGA_ANSWER_REFUSED) {
+        launch_mistake(p, "%.*s is not implemented: %s", (int)strcspn(typed, "="), typed, o->remark);
         return 1;
     }
-    if (o->kind == FLAG) *(bool *)((char *)p + o->offset) = true;
-    if (o->kind == PASSED_FLAG) pass_on(p, o->help, NULL);
-    if (o->kind == IGNORED_FLAG) fprintf(stderr, "megalith launch: %s has no effect here: %s\n", typed, o->help);
-    if (o->kind == FLAG || o->kind == PASSED_FLAG || o->kind == IGNORED_FLAG) return 1;
+    const bool has_effect = o->answer != MEGA_ANSWER_NO_EFFECT, is_flag = o->kind == MEGA_OPTION_FLAG;
+    if (is_flag && o->answer == MEGA_ANSWER_WORKS) *(bool *)((char *)p + o->field) = true;
+    if (is_flag && o->answer == MEGA_ANSWER_RENAMED) pass_on(p, o->successor, NULL);
+    if (is_flag && !has_effect) say_no_effect(typed, o);
+    if (is_flag) return 1;
     int used = 1;
     if (value == NULL) {
         if (argv[1] == NULL) {
@@ -305,7 +232,9 @@ static int read_option(launch_plan *p, char **argv)
         value = argv[1];
         used = 2;
     }
-    read_value(p, o, typed, value);
+    if (has_effect) read_value(p, o, typed, value);
+    else
+        say_no_effect(typed, o);
     return used;
 }
 
@@ -428,24 +357,26 @@ void launch_options_read(launch_plan *p, int argc, char **argv)
     join_arguments(p, argc - i - 1, argv + i + 1);
 }
 
-static void help_rows(FILE *stream, const char *title, launch_option_kind from, launch_option_kind to)
+static void help_rows(FILE *stream, const char *title, mega_option_answer answer)
 {
     fprintf(stream, "\n%s\n", title);
-    for (size_t i = 0; i < OPTIONS; i++) {
-        const launch_option *o = &options[i];
-        if (o->kind < from || o->kind > to) continue;
+    const mega_option_row *o;
+    for (size_t i = 0; (o = row_at(i)) != NULL; i++) {
+        if (o->answer != answer) continue;
         char usage[96];
-        const size_t n = strcspn(o->names, "|");
-        const char *other = o->names[n] == '|' ? o->names + n + 1 : NULL;
-        const bool is_passed = o->kind == PASSED || o->kind == PASSED_FLAG;
-        snprintf(usage, sizeof usage, "--%.*s%s", (int)n, o->names,
-                 o->kind == NUMBER                                                ? " N"
-                 : o->kind == WORD || o->kind == PASSED || o->kind == PASSED_REST ? " VALUE"
-                                                                                  : "");
-        fprintf(stream, "  %-33s %s%s", usage, is_passed ? "--" : "", o->help);
+        const size_t n = strcspn(o->name, "|");
+        const char *other = o->name[n] == '|' ? o->name + n + 1 : NULL;
+        const bool is_passed = answer == MEGA_ANSWER_RENAMED && !passes_rest(o);
+        const bool has_value = answer == MEGA_ANSWER_WORKS || answer == MEGA_ANSWER_RENAMED;
+        snprintf(usage, sizeof usage, "--%.*s%s", (int)n, o->name,
+                 o->kind == MEGA_OPTION_INT                   ? " N"
+                 : has_value && o->kind == MEGA_OPTION_STRING ? " VALUE"
+                                                              : "");
+        const char *text = answer == MEGA_ANSWER_WORKS ? o->help : is_passed ? o->successor : o->remark;
+        fprintf(stream, "  %-33s %s%s", usage, is_passed ? "--" : "", text);
         while (other != NULL) {
             const size_t length = strcspn(other, "|");
-            fprintf(stream, "%s%s%.*s", other == o->names + n + 1 ? " (also " : ", ", length == 1 ? "-" : "--",
+            fprintf(stream, "%s%s%.*s", other == o->name + n + 1 ? " (also " : ", ", length == 1 ? "-" : "--",
                     (int)length, other);
             other = other[length] == '|' ? other + length + 1 : NULL;
             if (other == NULL) fputc(')', stream);
@@ -462,9 +393,9 @@ void mega_launch_help(FILE *stream)
           "accelerate launch, -m "
           "torch.distributed.launch\n",
           stream);
-    help_rows(stream, "options, before the command's name", WORD, FLAG);
-    help_rows(stream, "passed on to the command, as", PASSED, PASSED_REST);
-    help_rows(stream, "accepted, without effect here", IGNORED, IGNORED_FLAG);
-    help_rows(stream, "refused", REFUSED, REFUSED);
+    help_rows(stream, "options, before the command's name", MEGA_ANSWER_WORKS);
+    help_rows(stream, "passed on to the command, as", MEGA_ANSWER_RENAMED);
+    help_rows(stream, "accepted, without effect here", MEGA_ANSWER_NO_EFFECT);
+    help_rows(stream, "refused", MEGA_ANSWER_REFUSED);
     fputs("\nexample\n  " MEGA_LAUNCH_EXAMPLE "\n", stream);
 }

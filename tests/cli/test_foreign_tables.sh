@@ -11,14 +11,20 @@ make_rows() { # TABLE
 }
 
 head='# comment\n\nsection some_rows : a title'
-right='text why : a "reason"\nno-effect some-name flag commands=pretrain+plan-bert : @why'
+right='text why : a "reason"\nno-effect some-name flag commands=pretrain+plan-bert : @why\nno-effect two flag : once, @why.'
 make_rows "$head\n$right" ||
     fail "a table without mistakes: $(cat said)"
 for member in '{.name = "some-name", .field = MEGA_NO_FIELD,' \
     '.kind = MEGA_OPTION_FLAG, .answer = MEGA_ANSWER_NO_EFFECT,' \
-    '.commands = ((FOR_PRETRAIN) | FOR_PLAN) & ~FOR_BERT, .remark = "a \"reason\""},'; do
+    '.commands = ((FOR_PRETRAIN) | FOR_PLAN) & ~FOR_BERT, .remark = "a \"reason\""},' \
+    '.remark = "once, a \"reason\"."},' '#include "options_impl.h"'; do
     grep -qF "$member" made.c || note "the row has no $member: $(cat made.c)"
 done
+make_rows "room engine setup_options.h\n$head\n$right" || fail "a table of another room: $(cat said)"
+grep -qF '#include "setup_options.h"' made.c || note "rows of another room do not include its header"
+version=$(sed -n 's/^#define MEGA_DEEPSPEED_VERSION "\(.*\)"$/\1/p' "$MEGA_SOURCE/src/config/include/megalith/config.h")
+grep -qF "text removed : (DeepSpeed ${version:?} no longer has it)" "$MEGA_SOURCE/src/foreign/deepspeed-json.txt" ||
+    note "deepspeed-json.txt names another version of DeepSpeed than config.h, $version"
 while IFS='|' read -r row expected; do
     rm -f made.c
     if make_rows "$head\nalias right int to=seq-length\n$row"; then note "$row: no mistake was found"; fi

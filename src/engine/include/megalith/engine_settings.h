@@ -53,9 +53,9 @@ typedef struct mega_engine_settings {
 /* The engine's own options, by section of --help. */
 extern const mega_option_section mega_engine_loss_section, mega_engine_seed_section, mega_engine_data_section,
     mega_engine_deepspeed_section;
-/* Keys of a DeepSpeed JSON that are not options here (engine/json_keys.c, json_blocks.c); only their JSON columns are
+/* Keys of a DeepSpeed JSON that are not options here (src/foreign/deepspeed-json.txt); only their JSON columns are
  * used. */
-extern const mega_option_section mega_engine_json_keys, mega_engine_json_blocks;
+extern const mega_option_section mega_engine_json_keys;
 /* All options that a C program accepts (engine/setup_options.c). */
 extern const mega_composition mega_engine_composition;
 
