@@ -36,12 +36,12 @@ typedef struct ademamix_factors {
 
 static ademamix_factors ademamix_factors_of(const mega_optimizer_call *c)
 {
-    const double *o = c->option, k = (double)c->update, steps = o[ARGUMENT_alpha_steps];
-    ademamix_factors f = {.beta1 = o[ARGUMENT_beta1],
-                          .beta2 = o[ARGUMENT_beta2],
-                          .beta3 = o[ARGUMENT_beta3],
-                          .alpha = o[ARGUMENT_alpha],
-                          .eps = o[ARGUMENT_eps]};
+    const double k = (double)c->update, steps = ARGUMENT(c, alpha_steps);
+    ademamix_factors f = {.beta1 = ARGUMENT(c, beta1),
+                          .beta2 = ARGUMENT(c, beta2),
+                          .beta3 = ARGUMENT(c, beta3),
+                          .alpha = ARGUMENT(c, alpha),
+                          .eps = ARGUMENT(c, eps)};
     f.corrected1 = 1 - pow(f.beta1, k);
     f.corrected2 = 1 - pow(f.beta2, k);
     if (!(k < steps)) return f;

@@ -91,11 +91,11 @@ void lamb_prepare(mega_optimizer *o, int i)
     optimizer_each_piece(o, i, prepare_elements);
 }
 
-static double trust_ratio(const double *option, const double squares[2])
+static double trust_ratio(const mega_optimizer_call *c, const double squares[2])
 {
     const double param = sqrt(squares[0]), step = sqrt(squares[1]);
     if (param == 0 || step == 0) return 1;
-    return fmax(option[ARGUMENT_min_coeff], fmin(option[ARGUMENT_max_coeff], param / step));
+    return fmax(ARGUMENT(c, min_coeff), fmin(ARGUMENT(c, max_coeff), param / step));
 }
 
 static double rate_of(const mega_optimizer_call *c)
@@ -123,6 +123,6 @@ void lamb_update(mega_optimizer *o, int i)
 {
     optimizer_work w = o->work[i];
     const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? update_f64 : update_f32};
-    w.call.lr = rate_of(&w.call) * trust_ratio(w.call.option, sums_of(o, i));
+    w.call.lr = rate_of(&w.call) * trust_ratio(&w.call, sums_of(o, i));
     mega_optimizer_row_run(&row, o->options.team, &w);
 }

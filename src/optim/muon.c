@@ -53,10 +53,9 @@ void muon_update(mega_optimizer *o, int i)
     optimizer_work w = o->work[i];
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
     const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? muon_step_f64 : muon_step_f32};
-    const double *option = w.call.option;
     const double scale =
-        muon_scale((mega_muon_scale)option[ARGUMENT_muon_scale], (double)t->whole[0], (double)t->whole[1]);
-    w.call.grad_factor = scale * option[ARGUMENT_muon_extra_scale];
-    if (option[ARGUMENT_l2] != 0) w.call.weight_decay = 0; /* it is in the momentum */
+        muon_scale((mega_muon_scale)ARGUMENT(&w.call, muon_scale), (double)t->whole[0], (double)t->whole[1]);
+    w.call.grad_factor = scale * ARGUMENT(&w.call, muon_extra_scale);
+    if (ARGUMENT(&w.call, l2) != 0) w.call.weight_decay = 0; /* it is in the momentum */
     mega_optimizer_row_run(&row, o->options.team, &w);
 }

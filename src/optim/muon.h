@@ -1,4 +1,4 @@
-/* Muon (muon.c) and its Newton-Schulz iteration (newton_schulz.c); the enums number the options of rows. */
+/* Muon (muon.c) and its Newton-Schulz iteration (newton_schulz.c). */
 #ifndef MEGALITH_MUON_H
 #define MEGALITH_MUON_H
 
@@ -7,8 +7,7 @@
 #include "optimizer_row.h"
 #include "whole_tensors.h"
 
-/* The first are Adam's, so that its function reads them. */
-enum { MUON_MOST_STEPS = 99 };
+enum { MUON_MOST_STEPS = 99 }; /* of an iteration, as the range of --muon-num-ns-steps says */
 
 /* The factor on the orthogonalized matrix [rows, cols]. */
 double muon_scale(mega_muon_scale mode, double rows, double cols);

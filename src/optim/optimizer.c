@@ -314,12 +314,12 @@ bool optimizer_compresses(const mega_optimizer *o)
 
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update)
 {
-    return optimizer_compresses(o) && (double)update > o->option[ARGUMENT_freeze_step];
+    return optimizer_compresses(o) && (double)update > ARGUMENT(o, freeze_step);
 }
 
 int mega_optimizer_num_errors(const mega_optimizer *o)
 {
-    return optimizer_compresses(o) ? moments_of(o) - o->builtin->errors : 0;
+    return optimizer_compresses(o) ? moments_of(o) - o->builtin->first_residual : 0;
 }
 
 bool mega_optimizer_has_errors(const mega_optimizer *o)

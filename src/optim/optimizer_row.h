@@ -8,7 +8,7 @@
  * OPTIMIZER_ARGUMENTS on. */
 #define ARGUMENT_NUMBER(kind, type, taken, name, setting, member, ...) ARGUMENT_##member,
 enum { MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_NUMBER) OPTIMIZER_ARGUMENTS, OPTIMIZER_NUMBERS = 4 };
-/* The argument of a call by its member of mega_optimizer_options. */
+/* The argument of a call, or of an optimizer, by its member of mega_optimizer_options. */
 #define ARGUMENT(call, member) ((call)->option[ARGUMENT_##member])
 
 /* One update of consecutive elements: of a span. */
@@ -36,10 +36,10 @@ typedef struct optimizer_builtin {
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
-    /* The states from errors on belong to one rank of dp each: those of a compressed exchange (update_compressed.c),
+    /* The states from first_residual on belong to one rank of dp each: those of a compressed exchange (update_compressed.c),
      * which begins after freeze_step updates. momentum computes state 0 before it. NULL: no exchange. */
     void (*momentum)(mega_team *team, const optimizer_work *w);
-    int errors;
+    int first_residual;
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_scope scope; /* other than SCOPE_ELEMENT: the spans of elements end where tensors end */
     /* With such a scope: what each span computes before the exchange of norms or matrices, and how a span of a whole

@@ -112,7 +112,7 @@ static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam", .state = one_bit_states},
                                      .run = run_one_bit,
                                      .momentum = elementwise_one_bit_momentum,
-                                     .errors = ONE_BIT_WORKER_ERROR},
+                                     .first_residual = ONE_BIT_WORKER_ERROR},
 };
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */

@@ -12,14 +12,14 @@ int update_list_compressed(const mega_update *u, int bucket)
 {
     const mega_optimizer *o = u->optimizer;
     const mega_bucket *b = mega_params_bucket(u->params, bucket);
-    const int errors = o->builtin->errors;
+    const int worker = o->builtin->first_residual, server = worker + 1;
     int n = 0;
     for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
         const mega_param *p = mega_params_get(u->params, i);
         if (mega_param_is_trained(p))
             u->compressed[n++] = (mega_compressed){.data = mega_optimizer_moment(o, 0, i),
-                                                   .worker_error = mega_optimizer_moment(o, errors, i),
-                                                   .server_error = mega_optimizer_moment(o, errors + 1, i),
+                                                   .worker_error = mega_optimizer_moment(o, worker, i),
+                                                   .server_error = mega_optimizer_moment(o, server, i),
                                                    .count = mega_optimizer_real_elements(o, i)};
     }
     return n;

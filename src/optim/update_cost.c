@@ -104,7 +104,7 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     case UPDATE_SPREAD: return (mega_update_cost){.sent = update_pieces_sent(u, x) * acc_bytes(u)};
     case UPDATE_ORTHOGONALIZE: return orthogonalize_cost(u, x);
     case UPDATE_MOMENTUM: return (mega_update_cost){.bytes = 2 * acc + count * grad_bytes(u, x->bucket)};
-    case UPDATE_COMPRESS: /* four passes over momenta and errors */
+    case UPDATE_COMPRESS: /* four passes over momenta and residuals */
         return (mega_update_cost){.bytes = 8 * acc, .sent = update_compressed_sent(u, x->bucket)};
     case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, x->bucket, 0)};
     case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u), ranks)};

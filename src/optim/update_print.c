@@ -110,7 +110,7 @@ static void print_details(const mega_update *u, const update_instruction *x, meg
         mega_buffer_printf(out, ", in %s", mega_dtype_name(mega_params_sum_dtype(u->params, x->bucket)));
     if (x->when == UPDATE_ALWAYS) return;
     mega_buffer_printf(out, x->when == UPDATE_WITH_GRADIENTS ? ", up to update %.0f" : ", after update %.0f",
-                       u->optimizer->option[ARGUMENT_freeze_step]);
+                       ARGUMENT(u->optimizer, freeze_step));
 }
 
 static void print_instruction(const mega_update *u, int i, mega_buffer *out)
