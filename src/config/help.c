@@ -76,20 +76,14 @@ static void write_option(const mega_option_row *row, mega_buffer *out)
     mega_buffer_fini(&text);
 }
 
-/* Writes one paragraph with the names of the options that have the given answer. */
-static void write_names(const option_table *t, uint32_t command, mega_option_answer answer, const char *title,
-                        mega_buffer *out)
+/* Counts the names that are known but have no row of their own in the help: those of older scripts, those without
+ * effect, and those that are not built. */
+static int count_other_names(const option_table *t, uint32_t command)
 {
-    mega_buffer names = {0};
-    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;) {
-        if ((w.commands & command) == 0 || w.row->answer != answer) continue;
-        mega_buffer_printf(&names, "%s--%s", names.size > 0 ? " " : "", w.row->name);
-    }
-    if (names.data != NULL) {
-        mega_buffer_printf(out, "\n%s\n  ", title);
-        write_wrapped(names.data, 2, 120, out);
-    }
-    mega_buffer_fini(&names);
+    int n = 0;
+    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;)
+        n += (w.commands & command) != 0 && w.row->answer != MEGA_ANSWER_WORKS;
+    return n;
 }
 
 /* Writes the implemented options, by title. */
@@ -119,13 +113,12 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     mega_buffer_printf(out, "usage: megalith %s [OPTIONS]%s%s\n\n%s\n", row->name, row->positional != NULL ? " " : "",
                        row->positional != NULL ? row->positional : "", row->summary);
     write_working(&t, row->bit, out);
-    write_names(&t, row->bit, MEGA_ANSWER_RENAMED, "names of older scripts, taken as their successors", out);
-    write_names(&t, row->bit, MEGA_ANSWER_NO_EFFECT, "accepted, without effect here (the reason is printed when given)",
-                out);
-    write_names(&t, row->bit, MEGA_ANSWER_NOT_IMPLEMENTED,
-                "not implemented yet: an error, unless the value changes nothing", out);
-    mega_buffer_puts(out, "\nNames that other programs of the field have (transformers, Accelerate, nanoGPT, later "
-                          "Megatron) are known as well: docs/options-of-other-systems.md\n");
+    mega_buffer_printf(
+        out,
+        "\nNot shown: %d names that scripts for Megatron may give, and names of transformers, Accelerate "
+        "and nanoGPT,\nwhich are renamed, have no effect or are not built: megalith help --foreign-page "
+        "(docs/options-of-other-systems.md)\n",
+        count_other_names(&t, row->bit));
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the help text");
 }
