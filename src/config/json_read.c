@@ -423,6 +423,26 @@ static void note_idle(json_reader *r)
     }
 }
 
+/* Returns what to say of a token that Python prints and JSON does not have. */
+static const char *hint_of(const json_error_t *error)
+{
+    static const struct {
+        const char *found, *hint;
+    } row[] = {
+        {"'}' expected", "; or a comma is missing before it"},
+        {"'Infinity'",
+         "; JSON has no Infinity, which Python's json module writes: leave the key out, or give a number"},
+        {"'NaN'", "; JSON has no NaN, which Python's json module writes: leave the key out, or give a number"},
+        {"near '-'", "; JSON has neither -Infinity nor a minus without digits: leave the key out, or give a number"},
+        {"'True'", "; JSON writes true"},
+        {"'False'", "; JSON writes false"},
+        {"'None'", "; JSON writes null"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strstr(error->text, row[i].found) != NULL) return row[i].hint;
+    return "";
+}
+
 void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size)
 {
     json_error_t error;
@@ -430,12 +450,10 @@ void options_read_text(mega_options *o, const char *name, bool is_yaml, const ch
     json_t *tree = options_load_tree(o, name, &text, &size, &copy, &error);
     if (tree == NULL || !json_is_object(tree)) {
         const mega_status st = tree == NULL ? mega_json_status(&error) : MEGA_ERR_FORMAT;
-        const bool lacks_comma = tree == NULL && strncmp(error.text, "'}' expected", 12) == 0;
         o->json_is_unread = true;
-        mega_options_problem(o, st, "%s: line %d, column %d: %s%s", name, tree != NULL ? 1 : error.line,
-                             tree != NULL ? 1 : error.column,
-                             tree != NULL ? "expected an object in braces" : error.text,
-                             lacks_comma ? "; or a comma is missing before it" : "");
+        mega_options_problem(
+            o, st, "%s: line %d, column %d: %s%s", name, tree != NULL ? 1 : error.line, tree != NULL ? 1 : error.column,
+            tree != NULL ? "expected an object in braces" : error.text, tree != NULL ? "" : hint_of(&error));
     } else {
         const mega_composition *of = o->table.of;
         json_reader r = {
