@@ -293,10 +293,12 @@ static mega_status check_schedule(const mega_lr_schedule *s, const mega_step_sch
                            real(stored, "wd_incr_steps"));
     mega_status st = mega_buffer_check(&b, "the differences of two schedules");
     if (st == MEGA_OK && b.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "the schedule of the checkpoint is not the one asked for; --override-opt_param-scheduler takes "
-                       "this command's, --use-checkpoint-opt_param-scheduler the checkpoint's:%s",
-                       b.data);
+        st = MEGA_FAIL(
+            MEGA_ERR_USAGE,
+            "the schedule of the checkpoint is not the one asked for:%s\nadd --override-opt_param-scheduler to "
+            "go on with the schedule of this command, which a longer training needs, or "
+            "--use-checkpoint-opt_param-scheduler to keep that of the checkpoint",
+            b.data);
     mega_buffer_fini(&b);
     return st;
 }

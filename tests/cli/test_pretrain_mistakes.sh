@@ -95,6 +95,9 @@ mistake "another network" \
 mistake "another schedule" \
     '--override-opt_param-scheduler|--use-checkpoint-opt_param-scheduler|learning rate (--lr): 0.002 here, 0.001 in the checkpoint' \
     "${small[@]}" "${data[@]}" --load good --lr 2e-3
+mistake "a longer training" \
+    'samples of decay|--train-iters|add --override-opt_param-scheduler to go on with the schedule of this command' \
+    "${small[@]}" "${data[@]}" --load good --train-iters 40
 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" --load good --finetune --use-checkpoint-opt_param-scheduler --lr \
     2e-3 \
     --metrics-file taken.jsonl >log 2>&1 || note "the checkpoint's schedule"
