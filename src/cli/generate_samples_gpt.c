@@ -53,18 +53,23 @@ static mega_status run_file(session *s)
     return st;
 }
 
+static bool reads_conversation(const mega_generate_options *o)
+{
+    return o->prompt.count == 0 && o->num_samples == 0 && o->sample_input_file == NULL;
+}
+
+static bool asks_for_prompts(const mega_generate_options *o)
+{
+    return reads_conversation(o) && (isatty(STDIN_FILENO) || o->interactive);
+}
+
 static mega_status run_mode(session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     if (o->prompt.count > 0) return generate_from_list(s, &o->prompt);
     if (o->num_samples > 0) return generate_unconditional(s, o->num_samples);
     if (o->sample_input_file != NULL) return run_file(s);
-    return generate_from_lines(s, stdin, isatty(STDIN_FILENO) || o->interactive);
-}
-
-static bool reads_conversation(const mega_generate_options *o)
-{
-    return o->prompt.count == 0 && o->num_samples == 0 && o->sample_input_file == NULL;
+    return generate_from_lines(s, stdin, asks_for_prompts(o));
 }
 
 /* Rejects a conversation on a terminal with several data-parallel ranks: a text would appear only once every rank has
@@ -130,8 +135,12 @@ static mega_status generate_finish(session *s)
     const double seconds = mega_time_now() - s->started;
     MEGA_TRY(generate_output_close(&s->genfile, "JSON lines"));
     if (s->logits != NULL) MEGA_TRY(generate_logits_finish(s->logits));
-    if (s->next_index == 0)
-        mega_warn("no prompt was read; give --prompt TEXT, a file that is not empty, or --num-samples N");
+    const mega_generate_options *o = &s->cfg->generate;
+    if (is_first(s) && s->next_index == 0 && !asks_for_prompts(o)) /* who was asked may leave without one */
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, "
+                         "or --num-samples N for texts that begin without a prompt",
+                         o->sample_input_file != NULL ? o->sample_input_file : "standard input");
     mega_info("%lld new tokens, %.1f tokens/s", (long long)s->new_tokens,
               seconds > 0.0 ? (double)s->new_tokens / seconds : 0.0);
     return MEGA_OK;

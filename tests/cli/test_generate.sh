@@ -27,6 +27,14 @@ cmp -s prompts.json file.json || fail "a file of prompts answers otherwise than 
 printf 'ab\ncd\nstop\nef\n' | generate --interactive --genfile asked.json >out || fail "interactive: $(cat err)"
 cmp -s prompts.json asked.json || fail "a conversation answers otherwise than the prompts themselves"
 
+# Without a prompt nothing can be written: an error that says how to begin a text, except for who was asked and left.
+: >empty.txt
+refuses "standard input without a prompt" 'standard input holds no prompt|--prompt TEXT|--num-samples N for texts' \
+    generate_samples_gpt --load model --out-seq-length 3
+refuses "a file without a prompt" 'empty.txt holds no prompt' generate_samples_gpt --load model --out-seq-length 3 \
+    --sample-input-file empty.txt
+echo stop | generate --interactive >out || fail "a conversation that ends at once: $(cat err)"
+
 grep -q 'earlier run' err && fail "a new file is said to replace one: $(cat err)"
 generate --prompt ab --genfile asked.json >out &&
     grep -q '^asked.json: the output of an earlier run there is replaced' err ||
