@@ -70,10 +70,3 @@ bool cli_train_text_is_made(const mega_command_options *cfg)
 {
     return pair_exists(cfg->train.engine.options, cfg->train.made_data_path);
 }
-
-void cli_train_text_leave_out(mega_command_options *cfg)
-{
-    if (cfg->train_text.file == NULL || cli_train_text_is_made(cfg)) return;
-    mega_info("%s would be tokenized into %s.bin and .idx", cfg->train_text.file, cfg->train.made_data_path);
-    cfg->train.data.data_path = (mega_list){0};
-}

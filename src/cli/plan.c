@@ -19,7 +19,7 @@ mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world)
 {
     mega_buffer text = {0};
     mega_team *team = NULL;
-    cli_train_text_leave_out(cfg);
+    MEGA_TRY(cli_train_text_leave_out(cfg));
     MEGA_TRY(mega_cli_team(cfg, &team));
     const mega_status st = mega_train_plan(&cfg->train, team, world, &text);
     mega_team_destroy(team);

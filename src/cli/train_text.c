@@ -6,6 +6,28 @@
 #include "megalith/preprocess.h"
 #include "megalith/signals.h"
 
+/* For a dry run, which tokenizes nothing: whether the file is a text. */
+static mega_status check_text(const char *file)
+{
+    const mega_documents_options o = {.inputs = &file, .num_inputs = 1, .format = MEGA_DOCUMENT_AUTO};
+    mega_documents *d = NULL;
+    mega_document_chunk first = {0};
+    mega_status st = mega_documents_open(&o, &d);
+    if (st == MEGA_OK) st = mega_documents_read(d, &first);
+    mega_document_chunk_fini(&first);
+    mega_documents_close(d);
+    return st;
+}
+
+mega_status cli_train_text_leave_out(mega_command_options *cfg)
+{
+    if (cfg->train_text.file == NULL || cli_train_text_is_made(cfg)) return MEGA_OK;
+    MEGA_TRY(check_text(cfg->train_text.file));
+    mega_info("%s would be tokenized into %s.bin and .idx", cfg->train_text.file, cfg->train.made_data_path);
+    cfg->train.data.data_path = (mega_list){0};
+    return MEGA_OK;
+}
+
 static mega_status tokenize(const mega_command_options *cfg)
 {
     static const char *const key = TRAIN_TEXT_KEY;
@@ -23,10 +45,11 @@ static mega_status tokenize(const mega_command_options *cfg)
                                      .output_prefix = cfg->train_text.prefix,
                                      .workers = (int)cfg->train.engine.backend.num_threads,
                                      .stop = mega_signals_stop()};
-    mega_info("%s is tokenized into %s.bin and .idx, which the next run of it finds", cfg->train_text.file,
-              cfg->train.made_data_path);
     const mega_status st = mega_preprocess(&job, &result);
     mega_tokenizer_destroy(tokenizer);
+    if (st == MEGA_OK) /* not before: the file may be no text */
+        mega_info("%s was tokenized into %s.bin and .idx, which the next run of it finds", cfg->train_text.file,
+                  cfg->train.made_data_path);
     return st;
 }
 

@@ -13,6 +13,6 @@ bool cli_train_text_is_made(const mega_command_options *cfg); /* whether that da
 /* Collective. Makes the data set where it is not there yet. */
 mega_status cli_train_text_make(const mega_command_options *cfg, mega_world *world);
 /* For a dry run and a plan: leaves out a data set that is not there yet. */
-void cli_train_text_leave_out(mega_command_options *cfg);
+mega_status cli_train_text_leave_out(mega_command_options *cfg);
 
 #endif

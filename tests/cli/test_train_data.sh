@@ -11,12 +11,12 @@ run() { "$MEGALITH" "${train[@]}" "$@" >out 2>&1 </dev/null; }
 losses() { grep -o 'lm loss: [^ ]*' out; }
 
 run --train-data text.txt || fail "a text"
-grep -q 'text.txt is tokenized into ./text.txt-' out || note "it is not said where the tokens are"
+grep -q 'text.txt was tokenized into ./text.txt-' out || note "it is not said where the tokens are"
 [ "$(losses | wc -l)" = 3 ] || note "three iterations"
 straight=$(losses)
 ls text.txt-*_text_document.bin >/dev/null || note "the tokens are not beside the text"
 run --train-data text.txt || fail "a text again"
-grep -q 'is tokenized' out && note "it is tokenized again"
+grep -q 'was tokenized' out && note "it is tokenized again"
 [ "$(losses)" = "$straight" ] || note "other losses from the kept tokens"
 "$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --append-eod --tokenizer-type ByteTokenizer \
     --output-prefix made >log 2>&1
@@ -26,6 +26,15 @@ echo >>text.txt "one line more"
 run --train-data text.txt --dry-run || note "a dry run"
 grep -q 'text.txt would be tokenized into' out || note "a dry run does not say what it would do"
 [ "$(find . -name 'text.txt-*.bin' | wc -l)" = 1 ] || note "a dry run writes"
+
+cp "$MEGALITH" program
+for how in '' --dry-run; do
+    # shellcheck disable=SC2086
+    run --train-data program $how && note "a program as a text, $how"
+    grep -q 'program: found a program (ELF), expected JSON lines or plain text in UTF-8; program holds no text' out ||
+        note "a program as a text, $how: $(cat out)"
+    grep -q 'tokenized into' out && note "tokens of a program are announced, $how"
+done
 
 mkdir -p data/webtext cache && mv lines.json data/webtext/data.json
 run --train-data webtext --data-cache-path cache || fail "a name of 2019"
