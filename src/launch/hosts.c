@@ -32,6 +32,14 @@ static void read_line(launch_plan *p, const char *path, int line, char *text)
     char *name = strtok_r(text, " \t", &rest);
     if (name == NULL) return;
     const char *slots = strtok_r(NULL, " \t", &rest), *more = strtok_r(NULL, " \t", &rest);
+    if (more != NULL && strncmp(more, "max_slots=", 10) == 0) {
+        launch_mistake(
+            p,
+            "%s:%d: found \"%s\", with which mpirun limits how many ranks may be added to a host; here a host "
+            "gets the ranks of slots=N and no others: leave it out",
+            path, line, more);
+        return;
+    }
     const long n = slots != NULL && strncmp(slots, "slots=", 6) == 0 ? strtol(slots + 6, &end, 10) : 0;
     if (more != NULL || end == NULL || *end != '\0' || n < 1 || n > SLOTS_MOST) {
         launch_mistake(p, "%s:%d: found \"%s%s%s%s%s\", expected \"HOST slots=N\" with N from 1 to %d", path, line,

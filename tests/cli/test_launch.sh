@@ -253,6 +253,10 @@ MEGA_START_TIMEOUT=0.3 launch remote --hostfile one pretrain_gpt >out 2>err ||
 grep -qx well out || note "a single rank elsewhere: its output"
 
 # USER@NAME, as DeepSpeed's hostfile has it: ssh is told the user, and filters take the name with and without it.
+printf 'a.invalid slots=4 max_slots=8\n' >most
+PATH=$work/ompi4:$PATH refuses 'max_slots' \
+    'most:1: found "max_slots=8", with which mpirun limits how many ranks|leave it out' \
+    launch --hostfile most pretrain_gpt
 printf 'trainer@a.invalid slots=2\ntrainer@b.invalid slots=2\n' >users
 shows 'a user' "'OMPI_MCA_plm_rsh_agent=ssh -l trainer'|--host a.invalid:2,b.invalid:2 " ompi4 --hostfile users \
     pretrain_gpt
