@@ -75,6 +75,35 @@ static bool is_frame(const uint8_t *b, size_t n)
     return n > 3 && (b[0] & 0xf0) == 0x50 && memcmp(b + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
+/* The two bytes are a multiple of 31, as RFC 1950 has them. "x^" may begin a text, which has no control characters. */
+static bool is_zlib(const uint8_t *b, size_t n)
+{
+    if (n < LEAST_BYTES || (b[0] << 8 | b[1]) % 31 != 0) return false;
+    size_t control = b[1] >= 0x80 || b[1] < 0x20;
+    for (size_t i = 2; control == 0 && i < n && i < PROBED_BYTES; i++) control += b[i] < 0x20 && !isspace(b[i]);
+    return control > 0;
+}
+
+/* A map whose first key is a name: its length behind `key`, and letters. UTF-8 cannot begin with the byte of a map. */
+static bool is_map(const uint8_t *b, size_t n, unsigned map, unsigned key)
+{
+    const size_t letters = n > 2 ? b[1] - key : 0;
+    if (n < 2 || b[0] <= map || b[0] > map + 15 || letters < 1 || letters > 23 || n < letters + 3) return false;
+    for (size_t i = 0; i < letters; i++)
+        if (!isalnum(b[2 + i]) && strchr("_-. ", b[2 + i]) == NULL) return false;
+    return true;
+}
+
+static bool is_msgpack(const uint8_t *b, size_t n)
+{
+    return is_map(b, n, 0x80, 0xa0);
+}
+
+static bool is_cbor(const uint8_t *b, size_t n)
+{
+    return is_map(b, n, 0xa0, 0x60);
+}
+
 const char *file_kind_text(const uint8_t *b, size_t *n)
 {
     size_t at = *n >= 3 && memcmp(b, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
@@ -164,7 +193,7 @@ static bool has_first_zeros(const uint8_t *b, size_t n)
 #define ICONV(from)     "convert it: iconv -f " from " -t UTF-8 %s > utf8.txt"
 #define MEDIA           "extract its text first"
 #define AGAIN           "%s was not downloaded: read the message in it, and download the file again"
-#define ANOTHER         "give the file that was meant; %s is none of text"
+#define ANOTHER         "%s holds no text; give the file that was meant"
 
 /* The first that fits counts: narrower kinds come before wider ones. */
 static const kind kinds[] = {
@@ -194,6 +223,8 @@ static const kind kinds[] = {
     {"an lzip file", BYTES("LZIP\x01"), NULL, 0, UNPACK("lzip -dk")},
     {"an lz4 file", BYTES("\x04\x22\x4d\x18"), NULL, 0, UNPACK("unlz4")},
     {"a bzip2 file", BYTES("BZh"), is_bzip2, 0, UNPACK("bunzip2 -k")},
+    {"zlib data", BYTES("\x78"), is_zlib, 0,
+     "unpack it: python3 -c \"import sys, zlib; sys.stdout.buffer.write(zlib.decompress(open('%s', 'rb').read()))\""},
     {"a PyTorch file (a zip archive of pickles)", BYTES("PK\x03\x04"), is_torch_zip, 0,
      "save the weights as safetensors: python3 -c \"import torch, safetensors.torch as s; "
      "s.save_file(torch.load('%s', weights_only=True), 'model.safetensors')\""},
@@ -208,6 +239,8 @@ static const kind kinds[] = {
     {"a NumPy array (.npy)", BYTES("\x93NUMPY"), NULL, 0, "write it as text or JSON lines; %s is an array"},
     {"a safetensors file", NULL, 0, 0, begins_safetensors, MEGA_KIND_TENSORS,
      "weights are given as a folder, --load FOLDER; %s is no text"},
+    {"MessagePack", NULL, 0, 0, is_msgpack, 0, "write its records as JSON lines; %s is not read"},
+    {"CBOR", NULL, 0, 0, is_cbor, 0, "write its records as JSON lines; %s is not read"},
     {"a GGUF file", BYTES("GGUF"), has_zero, 0,
      "take the folder of Hugging Face that it was made from; %s is not read"},
     {"an HDF5 file", BYTES("\x89HDF\r\n\x1a\n"), NULL, 0, "export its data as text or JSON lines; %s is not read"},

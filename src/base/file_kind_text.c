@@ -1,9 +1,10 @@
-/* Formats written as text, and how they are told from prose: HTML and XML, and Python pickles.
+/* Formats written as text, and how they are told from prose: HTML and XML, Python pickles, CSV and TSV.
  *
  * A page is recognised by how it begins, after any comments: its type, or an element of a whole page. An
  * element that may stand in any text (<p>, <br />) makes a page of it only if another element follows at once, or
  * behind its end: an XML-like prompt, or a text that begins with one such element, is text. */
 #include "file_kind_impl.h"
+#include "megalith/file_kind.h"
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -181,4 +182,59 @@ bool file_kind_is_pickle(const uint8_t *b, size_t n)
     if (n > 2 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5) return true;
     if (n > 3 && (b[0] == ']' || b[0] == '}') && b[1] == 'q' && b[2] == 0) return true;
     return begins_lines((span){(const char *)b, n});
+}
+
+/* ---- CSV and TSV under another name ---- */
+
+/* Skips a record with its end of line. Returns the number of its fields; 0: it is not whole, or no record. */
+static int skip_record(span *s, char separator)
+{
+    int fields = 1;
+    while (s->size > 0) {
+        const char *end = s->at;
+        if (*end == '"') { /* a quoted field may hold separators, ends of lines, and quotes, each twice */
+            do {
+                span_skip(s, 1);
+                if (!skip_behind(s, "\"")) return 0;
+            } while (begins_with(s, "\""));
+        }
+        while (s->size > 0 && *s->at != separator && *s->at != '\n') span_skip(s, 1);
+        if (s->size == 0) return 0;
+        const bool is_last = *s->at == '\n';
+        span_skip(s, 1);
+        if (is_last) return fields;
+        fields++;
+    }
+    return 0;
+}
+
+/* Whether the first line is names, as a program would have them: prose has spaces behind its commas. */
+static bool begins_with_names(span s, char separator)
+{
+    bool is_begin = true;
+    for (; s.size > 0 && *s.at != '\n' && *s.at != '\r'; span_skip(&s, 1)) {
+        const bool is_letter = isalpha((unsigned char)*s.at) || *s.at == '_';
+        if (*s.at == separator && is_begin) return false;
+        if (*s.at != separator && !is_letter && *s.at != '"' && (is_begin || !isalnum((unsigned char)*s.at)))
+            return false;
+        is_begin = *s.at == separator || (is_begin && *s.at == '"');
+    }
+    return !is_begin;
+}
+
+int mega_file_table_columns(const void *bytes, size_t size, char *separator)
+{
+    enum { LEAST_RECORDS = 2, MOST_RECORDS = 100 };
+    for (const char *c = ",\t;"; *c != '\0'; c++) {
+        span s = {.size = size};
+        s.at = file_kind_text(bytes, &s.size);
+        if (!begins_with_names(s, *c)) continue;
+        const int columns = skip_record(&s, *c);
+        int records = 0, fields = columns;
+        while (columns > 1 && records < MOST_RECORDS && (fields = skip_record(&s, *c)) == columns) records++;
+        if (records < LEAST_RECORDS || (fields != columns && s.size > 0)) continue;
+        *separator = *c;
+        return columns;
+    }
+    return 0;
 }

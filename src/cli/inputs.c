@@ -6,6 +6,7 @@ enum { MOST_FILES = 100, LOOKED_AT = 64 << 10, LONGEST = 1 << 20 };
 
 typedef struct look {
     const mega_cli_inputs *inputs;
+    bool is_first;         /* the command reads the files again */
     mega_encoder *encoder; /* NULL without a tokenizer */
     mega_buffer space[64];
     mega_ids ids;
@@ -45,6 +46,7 @@ static mega_status check_file(look *l, const char *path)
     o.num_inputs = 1;
     o.chunk_bytes = LOOKED_AT;
     mega_status st = mega_documents_open(&o, &d);
+    if (st == MEGA_OK && l->is_first) mega_documents_look_first(d);
     if (st == MEGA_OK) st = mega_documents_read(d, &chunk);
     for (int64_t r = 0; st == MEGA_OK && r < chunk.count; r++) st = check_record(l, &chunk, r);
     l->documents += chunk.count;
@@ -72,7 +74,7 @@ static void check_files(mega_command_options *cfg, look *l, const mega_documents
 
 void mega_cli_check_inputs(mega_command_options *cfg, const mega_cli_inputs *inputs)
 {
-    look l = {.inputs = inputs};
+    look l = {.inputs = inputs, .is_first = !cfg->train.dry_run};
     mega_documents *d = NULL;
     /* reported elsewhere */
     if (inputs->files.num_inputs == 0 || inputs->num_keys == 0 || inputs->num_keys > 64) return;

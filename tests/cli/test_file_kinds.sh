@@ -64,6 +64,10 @@ kind s3 'an XML document' "<?xml version=\"1.0\"?>\n<Error><Code>NoSuchKey</Code
 kind utf16ru 'UTF-16LE (zeros are second bytes)' \
     '\x1b\x04\x38\x04\x41\x04\x30\x04\x20\0\x38\x04\x34\x04\x51\x04\x42\x04.\0\n\0'
 kind lzma 'an lzma file' "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0*\x1a\x08"
+kind zlib 'zlib data' '\x78\x9c\xab\x56\x4a\xaf\x4f\x2d'
+kind zlib1 'zlib data' '\x78\x5e\xab\x56\x4a\x01\x4f\x2d'
+kind msgpack 'MessagePack' '\x82\xa4text\xadThe fox runs.\xa2id\x07'
+kind cbor 'CBOR' '\xa2dtextmThe fox runs.bid\x07'
 kind hub 'the answer of a server in place of a file' 'Entry not found'
 kind github 'the answer of a server in place of a file' '404: Not Found\n'
 kind error 'the error message of a server' '{"error":"Repository not found"}'

@@ -122,8 +122,12 @@ mistake 'nowhere.jsonl' --input a.jsonl nowhere.jsonl
 head -c 300 a.gz >cut.gz
 mistake 'cut short' --input cut.gz
 printf '{"text": "a\377"}\n' >latin.jsonl
-mistake 'column 12: bytes that are not UTF-8; convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 latin.jsonl' \
+mistake 'column 12: bytes that are not UTF-8; convert it: iconv -f ENCODING -t UTF-8 latin.jsonl' \
     --input latin.jsonl
+printf 'label,text\n1,The fox runs.\n0,A dog sleeps.\n' >table.txt
+run preprocess_data --tokenizer-type ByteTokenizer --input table.txt --output-prefix table || fail "a table as text"
+[ "$(grep -c 'warning: table.txt looks like a CSV file of 2 columns, and is read as plain text' err)" = 1 ] ||
+    fail "a CSV file named .txt is read without a word: $(cat err)"
 mistake '--input-format' --input p.txt --input-format csv
 mistake 'no key "body", found "id", "text", "title"' --input a.jsonl --json-keys body
 mistake 'one text per document' --input p.txt --json-keys text title

@@ -4,6 +4,7 @@
 #include "documents_impl.h"
 #include "megalith/encoding.h"
 #include "megalith/file_kind.h"
+#include "megalith/log.h"
 #include "megalith/utf8.h"
 #include "unicode/unicode.h"
 #include <ctype.h>
@@ -22,12 +23,12 @@ struct mega_documents {
     mega_document_stream *stream;
     mega_document_format format;
     const char *path;
-    mega_buffer carry;       /* bytes that were read and belong to the next chunk */
-    int64_t line;            /* line number of the first byte of carry */
-    bool is_inside;          /* carry continues a document that was split */
-    uint64_t before;         /* bytes of all earlier files */
-    int taken;               /* kinds of files, MEGA_KIND_… */
-    bool has_told_line_ends; /* the warning is given for one file only */
+    mega_buffer carry;                      /* bytes that were read and belong to the next chunk */
+    int64_t line;                           /* line number of the first byte of carry */
+    bool is_inside;                         /* carry continues a document that was split */
+    uint64_t before;                        /* bytes of all earlier files */
+    int taken;                              /* kinds of files, MEGA_KIND_… */
+    bool is_first_look, has_told_line_ends; /* that warning is given for one file only */
 };
 
 mega_status mega_documents_open(const mega_documents_options *o, mega_documents **out)
@@ -64,6 +65,11 @@ void mega_documents_close(mega_documents *d)
 int64_t mega_documents_files(const mega_documents *d)
 {
     return d->files.count;
+}
+
+void mega_documents_look_first(mega_documents *d)
+{
+    d->is_first_look = true;
 }
 
 void mega_documents_drop_line_ends(mega_documents *d)
@@ -160,6 +166,18 @@ static mega_status read_into(mega_documents *d, mega_buffer *b, size_t n, bool *
     return MEGA_OK;
 }
 
+/* Such a text may be meant, so that it is read; with the ending .csv it would have been refused. */
+static void note_table(const mega_documents *d)
+{
+    char separator;
+    const int columns = d->carry.size > 0 ? mega_file_table_columns(d->carry.data, d->carry.size, &separator) : 0;
+    if (columns > 0)
+        mega_warn(
+            "%s looks like a %s file of %d columns, and is read as plain text, with the names of the columns%s; if "
+            "only a column is meant, write it as JSON lines",
+            d->path, separator == '\t' ? "TSV" : "CSV", columns, separator == '\t' ? "" : " and all separators");
+}
+
 static mega_status open_next(mega_documents *d)
 {
     d->path = mega_documents_path(d, d->next);
@@ -179,7 +197,9 @@ static mega_status open_next(mega_documents *d)
     MEGA_TRY(
         mega_file_kind_check(d->path, d->carry.data, d->carry.size, "JSON lines or plain text in UTF-8", d->taken));
     MEGA_TRY(detect_format(d));
-    if (d->format == MEGA_DOCUMENT_TEXT && !d->has_told_line_ends)
+    if (d->format != MEGA_DOCUMENT_TEXT || d->is_first_look) return MEGA_OK;
+    if ((d->taken & MEGA_KIND_TABLE) == 0) note_table(d);
+    if (!d->has_told_line_ends)
         d->has_told_line_ends = mega_encoding_note_line_ends(d->path, d->carry.data, d->carry.size);
     return MEGA_OK;
 }
@@ -349,13 +369,12 @@ mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
 
 mega_status mega_document_refuse(const char *path, const mega_document_fault *fault)
 {
-    const bool is_encoding = strstr(fault->what, "UTF-8") != NULL;
-    return MEGA_FAIL(MEGA_ERR_FORMAT,
-                     "%s: line %lld, column %lld: %s; %s%s%s, or skip such lines "
-                     "with --on-bad-line skip",
-                     path, (long long)fault->line, (long long)fault->column, fault->what,
-                     is_encoding ? "convert the file (from Latin-1: iconv -f LATIN1 -t UTF-8 " : "correct it",
-                     is_encoding ? path : "", is_encoding ? " > utf8.txt)" : "");
+    char *remedy = strstr(fault->what, "UTF-8") != NULL ? mega_format(MEGA_ENCODING_REMEDY, path) : NULL;
+    const mega_status st = MEGA_FAIL(
+        MEGA_ERR_FORMAT, "%s: line %lld, column %lld: %s; %s, or skip such lines with --on-bad-line skip", path,
+        (long long)fault->line, (long long)fault->column, fault->what, remedy != NULL ? remedy : "correct it");
+    mega_free(remedy);
+    return st;
 }
 
 static bool text_of_record(const char *text, size_t bytes, int64_t line, int num_keys, mega_document_fault *fault)

@@ -15,11 +15,13 @@ mega_status mega_encoding_check_line(const char *path, int64_t line, const char 
     const size_t valid = bytes > 0 ? mega_utf8_valid_bytes(text, bytes) : 0;
     const char *zero = valid > 0 ? memchr(text, '\0', valid) : NULL;
     if (zero == NULL && valid == bytes) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: %s; expected text in UTF-8%s%s%s", path, (long long)line,
-                     (long long)mega_utf8_count(text, zero != NULL ? (size_t)(zero - text) : valid) + 1,
-                     zero != NULL ? "a zero byte" : "bytes that are not UTF-8",
-                     zero != NULL ? "" : "; convert it (from Latin-1: iconv -f LATIN1 -t UTF-8 ",
-                     zero != NULL ? "" : path, zero != NULL ? "" : " > utf8.txt)");
+    const int64_t column = mega_utf8_count(text, zero != NULL ? (size_t)(zero - text) : valid) + 1;
+    if (zero != NULL)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld:%lld: a zero byte; expected text in UTF-8", path, (long long)line,
+                         (long long)column);
+    return MEGA_FAIL(MEGA_ERR_FORMAT,
+                     "%s:%lld:%lld: bytes that are not UTF-8; expected text in UTF-8; " MEGA_ENCODING_REMEDY, path,
+                     (long long)line, (long long)column, path);
 }
 
 mega_status mega_encoding_check_text(const char *path, int64_t line, const char *text, size_t bytes)

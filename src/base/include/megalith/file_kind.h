@@ -26,6 +26,9 @@ mega_status mega_file_kind_check(const char *path, const void *bytes, size_t siz
 const char *mega_file_pointer(const void *bytes, size_t size);
 /* Returns whether a path that cannot be opened is a link of git-annex, whose file was not fetched. */
 bool mega_file_is_annexed(const char *path);
+/* Returns how many columns a text has that looks like a CSV or TSV file whatever its name: a line of names without
+ * spaces, then at least two records with as many fields. *separator: comma, semicolon or tab. 0: it looks like none. */
+int mega_file_table_columns(const void *bytes, size_t size, char *separator);
 /* Reads a whole file as mega_file_read does, and checks its kind. */
 mega_status mega_file_read_kind(const char *path, const char *expected, int taken, char **out, size_t *out_size);
 

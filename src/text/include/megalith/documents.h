@@ -42,6 +42,8 @@ mega_status mega_documents_open(const mega_documents_options *o, mega_documents 
 void mega_documents_close(mega_documents *d);
 /* For a caller that drops the CR of line ends itself: nothing warns of them. */
 void mega_documents_drop_line_ends(mega_documents *d);
+/* For a caller after whom another one reads the files: warnings of their form are left to that one. */
+void mega_documents_look_first(mega_documents *d);
 /* For a caller whose format is not said by the user: the kinds of files, MEGA_KIND_…, that it reads as text. */
 void mega_documents_take_kinds(mega_documents *d, int taken);
 int64_t mega_documents_files(const mega_documents *d);

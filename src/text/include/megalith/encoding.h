@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+/* What to do with a text that is not UTF-8; printf takes its path. Which encoding it has is not known here. */
+#define MEGA_ENCODING_REMEDY                                                                            \
+    "convert it: iconv -f ENCODING -t UTF-8 %s > utf8.txt, with its ENCODING, such as LATIN1, CP1252, " \
+    "SHIFT-JIS or GB18030 (file -i guesses it)"
+
 /* Refuses UTF-8 that begins with a byte order mark, where its format has none: JSON, a vocabulary. */
 mega_status mega_encoding_refuse_mark(const char *path, const char *text, size_t bytes);
 /* Returns the bytes of the byte order mark of UTF-8 that the text begins with: 3 or 0. */
