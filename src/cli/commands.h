@@ -95,7 +95,8 @@ int mega_command_launch(int argc, char **argv);
             (.run = mega_command_tasks,                                                                                \
              .example = "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt"))                       \
     COMMAND(merge_mp_partitions,                                                                                       \
-            (.bit = FOR_MERGE, .aliases = "", .summary = "copies a checkpoint, which has no parts to merge",           \
+            (.bit = FOR_MERGE, .aliases = "",                                                                          \
+             .summary = "copies a checkpoint, which is whole: there are no parts to merge",                            \
              .replaces = "merge_mp_partitions"),                                                                       \
             (.run = mega_command_merge_mp_partitions,                                                                  \
              .example = "megalith merge_mp_partitions --model-type GPT --load checkpoints --save merged"))             \
@@ -160,7 +161,7 @@ int mega_command_launch(int argc, char **argv);
     COMMAND(checkpoint,                                                                                                \
             (.aliases =                                                                                                \
                  "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util|convert|export|export_hf", \
-             .summary = "reshapes and converts checkpoints",                                                           \
+             .summary = "reshapes and converts checkpoints; none here needs it",                                       \
              .replaces = "checkpoint_util|checkpoint_reshaping_and_interoperability|checkpoint/util"),                 \
             (.instead = "a checkpoint of this program loads under any layout and in Hugging Face without conversion: " \
                         "SAVE/iter_N is a "                                                                            \
