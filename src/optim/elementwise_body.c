@@ -1,6 +1,7 @@
-/* The updates of elementwise.c for one number type. REAL, SQRT and NAME are defined by the file that includes this.
- * p, g and the states m, v, … are those of the formulas there; b1 and n1 are beta1 and 1 - beta1 as REAL. Every factor that does not depend on the element is computed in double and rounded once; the loops compute in REAL,
- * as AdamW's kernel does, without branches, so that the compiler vectorizes them. */
+/* The updates of elementwise.c for one number type. REAL, SQRT and NAME are defined by the file that includes this. p,
+ * g and the states m, v, … are those of the formulas there; b1 and n1 are beta1 and 1 - beta1. Every factor that does
+ * not depend on the element is computed in double and rounded once; the loops compute in REAL, as AdamW's kernel does,
+ * without branches, so that the compiler vectorizes them. */
 
 static void NAME(amsgrad)(const mega_optimizer_call *c, int64_t begin, int64_t end)
 {

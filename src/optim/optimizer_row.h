@@ -36,8 +36,9 @@ typedef struct optimizer_builtin {
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
-    /* The states from first_residual on belong to one rank of dp each: those of a compressed exchange (update_compressed.c),
-     * which begins after freeze_step updates. momentum computes state 0 before it. NULL: no exchange. */
+    /* The states from first_residual on are what a compressed exchange has lost, of one rank of dp each
+     * (update_compressed.c). It begins after freeze_step updates; momentum computes state 0 before it. NULL: no
+     * exchange. */
     void (*momentum)(mega_team *team, const optimizer_work *w);
     int first_residual;
     bool averages;         /* training and evaluation use different weights: see average.c */

@@ -9,4 +9,4 @@ static void accuracy_part(mega_accuracy_args *part, int64_t begin)
     part->labels += begin;
 }
 
-CPU_ROWS_KERNEL(accuracy, a->rows * a->classes);
+CPU_ROWS_KERNEL(mega_cpu_accuracy, accuracy, accuracy_part, a, a->rows * a->classes);

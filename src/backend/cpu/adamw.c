@@ -1,4 +1,4 @@
 /* AdamW; the threads share the elements, and each element is read and written once. */
 #include "cpu/share.h"
 
-CPU_BODY_KERNEL(adamw, a->count, 1024, a->count);
+CPU_BODY_KERNEL(mega_cpu_adamw, adamw, a, a->count, 1024, a->count);

@@ -9,7 +9,7 @@ static void cross_entropy_part(mega_cross_entropy_args *part, int64_t begin)
     part->labels += begin;
 }
 
-CPU_ROWS_KERNEL(cross_entropy, a->rows * a->classes);
+CPU_ROWS_KERNEL(mega_cpu_cross_entropy, cross_entropy, cross_entropy_part, a, a->rows * a->classes);
 
 static void cross_entropy_grad_part(mega_cross_entropy_grad_args *part, int64_t begin)
 {
@@ -19,7 +19,7 @@ static void cross_entropy_grad_part(mega_cross_entropy_grad_args *part, int64_t 
     part->labels += begin;
 }
 
-CPU_ROWS_KERNEL(cross_entropy_grad, a->rows * a->classes);
+CPU_ROWS_KERNEL(mega_cpu_cross_entropy_grad, cross_entropy_grad, cross_entropy_grad_part, a, a->rows * a->classes);
 
 /* One number per row, summed in order in double: too little work for several threads. */
 static void cpu_labelled_sum_run(mega_team *team, const void *args)

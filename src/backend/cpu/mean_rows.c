@@ -8,7 +8,7 @@ static void mean_rows_part(mega_mean_rows_args *part, int64_t begin)
     part->x = const_element_at(part->x, part->head.dtype, begin * part->group * part->cols);
 }
 
-CPU_ROWS_KERNEL(mean_rows, a->rows * a->group * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_mean_rows, mean_rows, mean_rows_part, a, a->rows * a->group * a->cols);
 
 static void mean_rows_grad_part(mega_mean_rows_grad_args *part, int64_t begin)
 {
@@ -16,4 +16,4 @@ static void mean_rows_grad_part(mega_mean_rows_grad_args *part, int64_t begin)
     part->dy = const_element_at(part->dy, part->head.dtype, begin * part->cols);
 }
 
-CPU_ROWS_KERNEL(mean_rows_grad, a->rows * a->group * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_mean_rows_grad, mean_rows_grad, mean_rows_grad_part, a, a->rows * a->group * a->cols);

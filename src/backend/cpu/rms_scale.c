@@ -11,7 +11,7 @@ static void rms_scale_part(mega_rms_scale_args *part, int64_t begin)
     part->sum = const_element_at(part->sum, acc_of(t), begin);
 }
 
-CPU_ROWS_KERNEL(rms_scale, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_rms_scale, rms_scale, rms_scale_part, a, a->rows * a->cols);
 
 static void cpu_rms_scale_grad_chunk(const void *args, int64_t begin, int64_t end, float *partial)
 {

@@ -8,7 +8,7 @@ static void row_sum_part(mega_row_sum_args *part, int64_t begin)
     part->x = const_element_at(part->x, part->x_dtype, begin * part->cols);
 }
 
-CPU_ROWS_KERNEL(row_sum, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_row_sum, row_sum, row_sum_part, a, a->rows * a->cols);
 
 static void row_sum_grad_part(mega_row_sum_grad_args *part, int64_t begin)
 {
@@ -16,4 +16,4 @@ static void row_sum_grad_part(mega_row_sum_grad_args *part, int64_t begin)
     part->dsum = const_element_at(part->dsum, acc_of(part->head.dtype), begin);
 }
 
-CPU_ROWS_KERNEL(row_sum_grad, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_row_sum_grad, row_sum_grad, row_sum_grad_part, a, a->rows * a->cols);

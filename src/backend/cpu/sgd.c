@@ -1,4 +1,4 @@
 /* SGD with momentum; the threads share the elements. */
 #include "cpu/share.h"
 
-CPU_BODY_KERNEL(sgd, a->count, 1024, a->count);
+CPU_BODY_KERNEL(mega_cpu_sgd, sgd, a, a->count, 1024, a->count);

@@ -23,9 +23,10 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
     mega_team_for(elements < CPU_SMALL_JOB ? NULL : team, n, grain, part, &job);
 }
 
-/* Defines mega_cpu_NAME from the body NAME. The threads share [0, units) in multiples of `grain`; `units` and
- * `elements` (see cpu_job_run) are expressions of the arguments `a`. F64 has no bodies: it runs the plain kernel. */
-#define CPU_BODY_KERNEL(name_, units, grain, elements)                                 \
+/* The three macros below each define a `kernel`. CPU_BODY_KERNEL runs the body of this name (bodies.h): the threads
+ * share [0, units) in multiples of `grain`; `units` and `elements` (see cpu_job_run) are expressions of the arguments,
+ * which they call by the name given as `a`. F64 has no bodies: it runs the plain kernel. */
+#define CPU_BODY_KERNEL(kernel, name_, a, units, grain, elements)                      \
     static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end) \
     {                                                                                  \
         const cpu_job *job = user;                                                     \
@@ -39,16 +40,16 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
         else                                                                           \
             cpu_job_run(team, cpu_##name_##_work, args, units, grain, elements);       \
     }                                                                                  \
-    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run}
+    const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run}
 
-/* Defines mega_cpu_NAME from the plain kernel: the threads share the rows, and NAME_part(part, begin) moves the
- * pointers of a thread's arguments to its first row. */
-#define CPU_ROWS_KERNEL(name_, elements)                                                        \
+/* Runs the plain kernel on ranges of rows: the threads share the rows, and shift(&part, begin) moves the pointers of a
+ * thread's arguments to its first row. */
+#define CPU_ROWS_KERNEL(kernel, name_, shift, a, elements)                                      \
     static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end)          \
     {                                                                                           \
         mega_##name_##_args part = *(const mega_##name_##_args *)((const cpu_job *)user)->args; \
         (void)thread;                                                                           \
-        name_##_part(&part, begin);                                                             \
+        shift(&part, begin);                                                                    \
         part.rows = end - begin;                                                                \
         mega_plain_##name_.run(NULL, &part);                                                    \
     }                                                                                           \
@@ -57,7 +58,7 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
         const mega_##name_##_args *a = args;                                                    \
         cpu_job_run(team, cpu_##name_##_work, args, a->rows, 1, elements);                      \
     }                                                                                           \
-    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run}
+    const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run}
 
 /* Returns a pointer to element i of an array of type t. */
 static inline void *element_at(void *x, mega_dtype t, int64_t i)
@@ -115,9 +116,9 @@ void mega_cpu_chunks(mega_team *team, cpu_chunk *chunk, const void *args, int64_
 /* sum[c] += the sum of `chunks` rows of partial sums [chunks, ld]; the threads of the team share the columns. */
 void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t chunks, int64_t ld, int64_t cols);
 
-/* Defines mega_cpu_NAME from the body NAME, which also sums columns: a->sums += the sums, unless it is NULL. F64 has no
- * bodies: the plain kernel computes it. */
-#define CPU_SUMS_KERNEL(name_, sums)                                                                        \
+/* Runs a body that also sums columns: the argument `sums` += the column sums, unless it is NULL. F64 has no bodies: it
+ * runs the plain kernel. */
+#define CPU_SUMS_KERNEL(kernel, name_, sums)                                                                \
     static void cpu_##name_##_chunk(const void *args, int64_t begin, int64_t end, float *partial)           \
     {                                                                                                       \
         mega_cpu_bodies_get()->name_(args, begin, end, partial);                                            \
@@ -139,6 +140,6 @@ void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t ch
         (void)threads;                                                                                      \
         return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);                                    \
     }                                                                                                       \
-    const mega_kernel mega_cpu_##name_ = {.name = #name_, .run = cpu_##name_##_run, .scratch = cpu_##name_##_scratch}
+    const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run, .scratch = cpu_##name_##_scratch}
 
 #endif

@@ -8,7 +8,7 @@ static void square_sum_part(mega_square_sum_args *part, int64_t begin)
     part->x = const_element_at(part->x, part->head.dtype, begin * part->cols);
 }
 
-CPU_ROWS_KERNEL(square_sum, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_square_sum, square_sum, square_sum_part, a, a->rows * a->cols);
 
 static void square_sum_grad_part(mega_square_sum_grad_args *part, int64_t begin)
 {
@@ -18,4 +18,4 @@ static void square_sum_grad_part(mega_square_sum_grad_args *part, int64_t begin)
     part->dsum = const_element_at(part->dsum, acc_of(t), begin);
 }
 
-CPU_ROWS_KERNEL(square_sum_grad, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_square_sum_grad, square_sum_grad, square_sum_grad_part, a, a->rows * a->cols);

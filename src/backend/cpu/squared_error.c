@@ -9,7 +9,7 @@ static void squared_error_part(mega_squared_error_args *part, int64_t begin)
     part->target = const_element_at(part->target, t, begin * part->cols);
 }
 
-CPU_ROWS_KERNEL(squared_error, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_squared_error, squared_error, squared_error_part, a, a->rows * a->cols);
 
 static void squared_error_grad_part(mega_squared_error_grad_args *part, int64_t begin)
 {
@@ -20,4 +20,4 @@ static void squared_error_grad_part(mega_squared_error_grad_args *part, int64_t 
     part->target = const_element_at(part->target, t, begin * part->cols);
 }
 
-CPU_ROWS_KERNEL(squared_error_grad, a->rows * a->cols);
+CPU_ROWS_KERNEL(mega_cpu_squared_error_grad, squared_error_grad, squared_error_grad_part, a, a->rows * a->cols);

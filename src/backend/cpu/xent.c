@@ -1,4 +1,4 @@
 /* Cross-entropy in one sweep; the threads share the rows. */
 #include "cpu/share.h"
 
-CPU_BODY_KERNEL(xent, a->rows, 1, a->rows * a->valid * 8);
+CPU_BODY_KERNEL(mega_cpu_xent, xent, a, a->rows, 1, a->rows * a->valid * 8);

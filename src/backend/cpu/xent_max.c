@@ -1,4 +1,4 @@
 /* Cross-entropy kernel 1 of 3; the threads share the rows. */
 #include "cpu/share.h"
 
-CPU_BODY_KERNEL(xent_max, a->rows, 1, a->rows * a->valid);
+CPU_BODY_KERNEL(mega_cpu_xent_max, xent_max, a, a->rows, 1, a->rows * a->valid);
