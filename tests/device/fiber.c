@@ -58,7 +58,8 @@ void fiber_switch(fiber *from, fiber *to)
 void fiber_begin(fiber *f, void (*main)(void))
 {
     if (f->stack == NULL) fiber_stack_make(f);
-    /* Below the words that fiber_swap takes there is room that keeps the stack aligned as at the start of a function. */
+    /* Below the words that fiber_swap takes there is room that keeps the stack aligned as at the start of a
+     * function. */
     void **words = (void **)(f->stack + FIBER_STACK - 64) - WORDS;
     for (int i = 0; i < WORDS; i++) words[i] = NULL;
     words[RETURN] = (void *)(uintptr_t)main;

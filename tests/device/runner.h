@@ -1,6 +1,6 @@
-/* The runner: executes a launch of a kernel on the CPU. Blocks run one after the other, the threads of a block as fibers
- * that change at barriers and operations of warps, in an order drawn from a seed: a result that depends on the order
- * differs from seed to seed. One launch at a time in a process. */
+/* The runner: executes a launch of a kernel on the CPU. Blocks run one after the other, the threads of a block as
+ * fibers that change at barriers and operations of warps, in an order drawn from a seed: a result that depends on
+ * the order differs from seed to seed. One launch at a time in a process. */
 #ifndef RUNNER_H
 #define RUNNER_H
 
@@ -16,8 +16,8 @@ typedef struct device_launch {
     size_t shared_bytes; /* of SHARED_DYNAMIC */
 } device_launch;
 
-/* Runs all blocks. Returns NULL, or what is wrong with the kernel's use of barriers, warps, copies or shared memory; the
- * launch then ends there, and the text is valid until the next one. */
+/* Runs all blocks. Returns NULL, or what is wrong with the kernel's use of barriers, warps, copies or shared memory;
+ * the launch then ends there, and the text is valid until the next one. */
 const char *device_run(const device_launch *launch);
 void device_seed(uint64_t seed);
 uint64_t device_switches(void); /* of fibers, since the process began */
@@ -33,8 +33,8 @@ typedef struct device_place {
 /* Returns NULL while no thread of a kernel runs. */
 const device_place *device_place_now(void);
 
-/* Who is told of accesses and of shared memory: the watch (watch.h). Kernels report what they access if they are compiled
- * with -fsanitize=thread; the runner reports what operations of warps and copies access. */
+/* Who is told of accesses and of shared memory: the watch (watch.h). Kernels report what they access if they are
+ * compiled with -fsanitize=thread; the runner reports what operations of warps and copies access. */
 typedef struct device_observer {
     void (*access)(const void *at, size_t bytes, bool is_write, const void *code);
     void (*shared)(const void *at, size_t bytes); /* new, or of a new block: its contents are undefined */
