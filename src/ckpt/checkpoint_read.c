@@ -226,6 +226,8 @@ typedef struct read_job {
     int64_t *first; /* number of each tensor's first share; [count]: number of all shares */
     int count;
     mega_dtype acc;
+    uint8_t *window; /* of each thread */
+    size_t window_bytes;
     atomic_llong next;
 } read_job;
 
@@ -233,14 +235,14 @@ typedef struct read_job {
 static void read_shares(void *user, int thread, int64_t begin, int64_t end)
 {
     read_job *job = user;
-    (void)thread;
+    void *window = job->window_bytes > 0 ? job->window + (size_t)thread * job->window_bytes : NULL;
     (void)begin;
     (void)end;
     int i = 0;
     for (int64_t share;
          !mega_team_is_stopped(job->team) && (share = atomic_fetch_add(&job->next, 1)) < job->first[job->count];) {
         while (share >= job->first[i + 1]) i++;
-        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], share - job->first[i]);
+        mega_state_tensor_read(&job->tensor[i], job->acc, job->found[i], share - job->first[i], window);
     }
 }
 
@@ -259,14 +261,24 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
 {
     mega_team *team = s->checkpoint->team;
     read_job job = {.team = team, .tensor = t, .found = found, .count = count, .acc = acc};
+    for (int i = 0; i < count; i++) {
+        const size_t bytes = mega_state_tensor_window(&t[i], acc);
+        if (bytes > job.window_bytes) job.window_bytes = bytes;
+    }
     job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
-    if (job.first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    if (job.window_bytes > 0) job.window = mega_malloc((size_t)mega_team_size(team) * job.window_bytes);
+    if (job.first == NULL || (job.window_bytes > 0 && job.window == NULL)) {
+        mega_free(job.first);
+        mega_free(job.window);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
+    }
     job.first[0] = 0;
     for (int i = 0; i < count; i++) job.first[i + 1] = job.first[i] + mega_state_tensor_shares(&t[i], acc);
     for (int i = 0; i < count && !mega_team_is_stopped(team); i++) read_fetch(&t[i], found[i]);
     mega_team_for(team, mega_team_size(team), 1, read_shares, &job);
     const bool is_whole = atomic_load(&job.next) >= job.first[count];
     mega_free(job.first);
+    mega_free(job.window);
     return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 

@@ -47,7 +47,10 @@ mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, 
 bool mega_state_is_in_order(const mega_state_tensor *t); /* rows have the same order in memory and in the file */
 /* The number of shares of the memory, including padding, that threads fill in parallel. */
 int64_t mega_state_tensor_shares(const mega_state_tensor *t, mega_dtype acc);
-void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share);
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share,
+                            void *window);
+/* The bytes of that window, which host memory has for a share on its way to a device; 0 on CPUs. */
+size_t mega_state_tensor_window(const mega_state_tensor *t, mega_dtype acc);
 /* Everything that this rank reads is in bytes [*begin, *end) of the tensor in the file; file_size: bytes per
  * element. */
 void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t *begin, size_t *end);

@@ -15,6 +15,8 @@ typedef struct mega_state_piece {
 } mega_state_piece;
 /* Returns rows and columns of the tensor in the file, in the orientation of the memory. */
 void mega_state_extent(const mega_state_tensor *t, int64_t *rows, int64_t *cols);
+/* Returns how many elements this rank holds, padding included; *width: those of a whole row of its slice. */
+int64_t mega_state_held(const mega_state_tensor *t, int64_t *width);
 bool mega_state_turned(const mega_param *p); /* whether rows of the file are columns in memory */
 int64_t mega_state_pieces(const mega_state_tensor *t);
 mega_state_piece mega_state_piece_get(const mega_state_tensor *t,

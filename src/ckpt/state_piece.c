@@ -54,6 +54,13 @@ int64_t mega_state_pieces(const mega_state_tensor *t)
     return PIECES * runs;
 }
 
+int64_t mega_state_held(const mega_state_tensor *t, int64_t *width)
+{
+    const cut c = cut_of(t);
+    *width = c.local[1];
+    return c.last - c.first;
+}
+
 bool mega_state_is_in_order(const mega_state_tensor *t)
 {
     const cut c = cut_of(t);

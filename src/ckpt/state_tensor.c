@@ -1,4 +1,5 @@
 /* Moves one tensor between memory and file, without a second copy of the tensor. */
+#include "megalith/device_memory.h"
 #include "state_impl.h"
 
 #include <string.h>
@@ -57,33 +58,45 @@ void mega_state_tensor_describe(mega_buffer *out, const mega_st_entry *e)
     mega_buffer_puts(out, "]");
 }
 
-static const uint8_t *tensor_element(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row,
-                                     int64_t col)
+/* Rows and columns of a piece in the host's memory. */
+typedef struct view {
+    const uint8_t *at;
+    int64_t pitch; /* in elements */
+} view;
+
+/* The numbers in place where the host can read them, otherwise a copy of them in the window. */
+static view view_of(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row, int64_t col,
+                    int64_t rows, int64_t cols, void *window)
 {
-    return (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * mega_dtype_size(acc);
+    const size_t size = mega_dtype_size(acc);
+    const uint8_t *at = (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * size;
+    if (mega_device_is_host()) return (view){at, p->pitch};
+    mega_device_read_rows(window, at, (size_t)p->pitch * size, rows, (size_t)cols * size);
+    return (view){window, cols};
 }
 
-/* Converts rows [first, first + n) of the piece, as they are in the file, into the tile. */
+/* Converts n rows of the piece, as they are in the file, into the tile; where the file has them turned, `from` has n
+ * columns. */
 static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, mega_dtype file,
-                      const mega_state_piece *p, int64_t first, int64_t n)
+                      const mega_state_piece *p, const view *from, int64_t n)
 {
-    const size_t size = mega_dtype_size(file);
+    const size_t size = mega_dtype_size(file), pitch = (size_t)from->pitch * mega_dtype_size(acc);
     uint8_t *to = tile, block[STATE_BLOCK * STATE_BLOCK * sizeof(double)];
     if (!mega_state_turned(t->param)) {
         for (int64_t r = 0; r < n; r++)
-            mega_state_convert(to + (size_t)(r * p->real_cols) * size, file, tensor_element(t, acc, p, first + r, 0),
-                               acc, p->real_cols);
+            mega_state_convert(to + (size_t)(r * p->real_cols) * size, file, from->at + (size_t)r * pitch, acc,
+                               p->real_cols);
         return;
     }
     for (int64_t row = 0; row < p->real_rows; row += STATE_BLOCK) {
         const int64_t m = p->real_rows - row < STATE_BLOCK ? p->real_rows - row : STATE_BLOCK;
+        const uint8_t *at = from->at + (size_t)row * pitch;
         if (acc == file) { /* no conversion needed */
-            mega_state_turn(to + (size_t)row * size, p->real_rows, tensor_element(t, acc, p, row, first), p->pitch, m,
-                            n, size, false);
+            mega_state_turn(to + (size_t)row * size, p->real_rows, at, from->pitch, m, n, size, false);
             continue;
         }
         for (int64_t r = 0; r < m; r++)
-            mega_state_convert(block + (size_t)(r * n) * size, file, tensor_element(t, acc, p, row + r, first), acc, n);
+            mega_state_convert(block + (size_t)(r * n) * size, file, at + (size_t)r * pitch, acc, n);
         mega_state_turn(to + (size_t)row * size, p->real_rows, block, n, m, n, size, false);
     }
 }
@@ -92,28 +105,34 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
 static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
                                mega_state_sink *sink, void *user)
 {
-    const bool turned = mega_state_turned(t->param);
+    const bool turned = mega_state_turned(t->param), in_place = mega_device_is_host();
     const size_t size = mega_dtype_size(file);
     int64_t whole_rows, whole_cols;
     mega_state_extent(t, &whole_rows, &whole_cols);
     const int64_t rows = turned ? p->real_cols : p->real_rows, run = turned ? p->real_rows : p->real_cols;
     const int64_t pitch = turned ? whole_rows : whole_cols;
     const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
+    const bool converts = turned || acc != file || (in_place && p->pitch != run);
     mega_state_runs runs = {corner * (int64_t)size, rows, run * (int64_t)size, pitch * (int64_t)size};
     if (rows == 0 || run == 0) return MEGA_OK;
-    if (!turned && acc == file && p->pitch == run) return sink(user, &runs, tensor_element(t, acc, p, 0, 0));
+    if (in_place && !converts) return sink(user, &runs, view_of(t, acc, p, 0, 0, rows, run, NULL).at);
     int64_t step = (int64_t)(TILE_BYTES / ((size_t)run * size));
-    step = step < 1 ? 1 : step > STATE_BLOCK ? STATE_BLOCK : step;
-    void *tile = mega_malloc((size_t)(step * run) * size);
-    if (tile == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tensor %s: no memory to write it", t->name);
+    step = step < 1 ? 1 : step > STATE_BLOCK && converts ? STATE_BLOCK : step;
+    step = step < rows ? step : rows;
+    const size_t window_bytes = in_place ? 0 : (size_t)(step * run) * mega_dtype_size(acc);
+    uint8_t *window = mega_malloc(window_bytes + (converts ? (size_t)(step * run) * size : 0));
+    if (window == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tensor %s: no memory to write it", t->name);
+    uint8_t *tile = window + window_bytes;
     mega_status st = MEGA_OK;
     for (int64_t first = 0; first < rows && st == MEGA_OK; first += step) {
         runs.rows = rows - first < step ? rows - first : step;
-        fill_tile(tile, t, acc, file, p, first, runs.rows);
-        st = sink(user, &runs, tile);
+        const view from = turned ? view_of(t, acc, p, 0, first, run, runs.rows, window)
+                                 : view_of(t, acc, p, first, 0, runs.rows, run, window);
+        if (converts) fill_tile(tile, t, acc, file, p, &from, runs.rows);
+        st = sink(user, &runs, converts ? tile : from.at);
         runs.offset += runs.rows * runs.pitch;
     }
-    mega_free(tile);
+    mega_free(window);
     return st;
 }
 
@@ -175,9 +194,10 @@ void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t
     *end = (size_t)last * row_bytes;
 }
 
-/* Transposes columns of the file into rows of the memory, in blocks that fit into the L1 cache. */
+/* Transposes columns of the file into rows [begin, end) of the memory, in blocks that fit into the L1 cache. `to` is
+ * the place of row `begin`; its rows are `pitch` elements apart. */
 static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_t *from, mega_dtype file,
-                        const mega_state_piece *p, int64_t begin, int64_t end)
+                        const mega_state_piece *p, int64_t begin, int64_t end, uint8_t *to, int64_t pitch)
 {
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
     int64_t file_pitch, columns;
@@ -188,65 +208,85 @@ static void read_turned(const mega_state_tensor *t, mega_dtype acc, const uint8_
         for (int64_t first = 0; first < p->real_cols; first += STATE_BLOCK) {
             const int64_t n = p->real_cols - first < STATE_BLOCK ? p->real_cols - first : STATE_BLOCK;
             const uint8_t *at = from + (size_t)((p->col + first) * file_pitch + p->row + row) * size;
-            uint8_t *place = (uint8_t *)t->data + (size_t)(p->at + row * p->pitch + first) * acc_size;
+            uint8_t *place = to + (size_t)((row - begin) * pitch + first) * acc_size;
             if (acc == file) {
-                mega_state_turn(place, p->pitch, at, file_pitch, n, m, size, true);
+                mega_state_turn(place, pitch, at, file_pitch, n, m, size, true);
                 continue;
             }
             mega_state_turn(block, n, at, file_pitch, n, m, size, false);
             for (int64_t r = 0; r < m; r++)
-                mega_state_convert(place + (size_t)(r * p->pitch) * acc_size, acc, block + (size_t)(r * n) * size, file,
+                mega_state_convert(place + (size_t)(r * pitch) * acc_size, acc, block + (size_t)(r * n) * size, file,
                                    n);
         }
     }
 }
 
-/* Fills rows [begin, end) of the piece. */
-static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from,
-                      const mega_state_piece *p, int64_t begin, int64_t end)
+/* Fills rows [begin, end) of the piece, to a place as in read_turned. */
+static void fill_rows(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from,
+                      const mega_state_piece *p, int64_t begin, int64_t end, uint8_t *to, int64_t pitch)
 {
     mega_dtype file = MEGA_F32;
     mega_st_dtype_to_mega(from->dtype, &file);
     const size_t size = mega_dtype_size(file), acc_size = mega_dtype_size(acc);
     int64_t whole_rows, whole_cols;
     mega_state_extent(t, &whole_rows, &whole_cols);
-    uint8_t *to = (uint8_t *)t->data + (size_t)p->at * acc_size;
     if (p->real_rows != p->rows || p->real_cols != p->cols)
-        for (int64_t r = begin; r < end; r++)
-            memset(to + (size_t)(r * p->pitch) * acc_size, 0, (size_t)p->cols * acc_size);
+        for (int64_t r = 0; r < end - begin; r++)
+            memset(to + (size_t)(r * pitch) * acc_size, 0, (size_t)p->cols * acc_size);
     if (end > p->real_rows) end = p->real_rows; /* the rest is padding */
     if (begin >= end || p->real_cols == 0) return;
     const uint8_t *at = from->data + (size_t)((p->row + begin) * whole_cols + p->col) * size;
-    to += (size_t)(begin * p->pitch) * acc_size;
     if (mega_state_turned(t->param)) {
-        read_turned(t, acc, from->data, file, p, begin, end);
-    } else if (acc == file && p->pitch == whole_cols && (p->real_cols == whole_cols || end - begin == 1)) {
+        read_turned(t, acc, from->data, file, p, begin, end, to, pitch);
+    } else if (acc == file && pitch == whole_cols && (p->real_cols == whole_cols || end - begin == 1)) {
         mega_state_copy(to, at, (size_t)((end - begin - 1) * whole_cols + p->real_cols) * size);
     } else {
         for (int64_t r = 0; r < end - begin; r++)
-            mega_state_convert(to + (size_t)(r * p->pitch) * acc_size, acc, at + (size_t)(r * whole_cols) * size, file,
+            mega_state_convert(to + (size_t)(r * pitch) * acc_size, acc, at + (size_t)(r * whole_cols) * size, file,
                                p->real_cols);
     }
     mega_state_copy_end();
 }
 
-void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share)
+/* Fills rows [begin, end) of the piece in memory: in place where the host can, otherwise by way of the window. */
+static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from,
+                      const mega_state_piece *p, int64_t begin, int64_t end, void *window)
+{
+    const size_t size = mega_dtype_size(acc);
+    uint8_t *place = (uint8_t *)t->data + (size_t)(p->at + begin * p->pitch) * size;
+    if (mega_device_is_host()) {
+        fill_rows(t, acc, from, p, begin, end, place, p->pitch);
+        return;
+    }
+    fill_rows(t, acc, from, p, begin, end, window, p->cols);
+    mega_device_write_rows(place, (size_t)p->pitch * size, window, end - begin, (size_t)p->cols * size);
+}
+
+size_t mega_state_tensor_window(const mega_state_tensor *t, mega_dtype acc)
+{
+    int64_t width;
+    const size_t size = mega_dtype_size(acc), held = (size_t)mega_state_held(t, &width) * size;
+    const size_t rows = (size_t)(STATE_BLOCK * width) * size, share = rows > SHARE_BYTES ? rows : SHARE_BYTES;
+    if (mega_device_is_host()) return 0;
+    return held < share ? held : share;
+}
+
+void mega_state_tensor_read(const mega_state_tensor *t, mega_dtype acc, const mega_safetensor *from, int64_t share,
+                            void *window)
 {
     const int64_t n = mega_state_pieces(t);
     for (int64_t i = 0; i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
-        if (is_one_share(n)) {
-            if (p.rows > 0 && p.cols > 0) read_rows(t, acc, from, &p, 0, p.rows);
-            continue;
-        }
         const int64_t shares = shares_of(&p, acc), step = rows_of_share(&p, acc);
-        if (share >= shares) {
+        if (!is_one_share(n) && share >= shares) {
             share -= shares;
             continue;
         }
-        const int64_t begin = share * step, end = begin + step < p.rows ? begin + step : p.rows;
-        read_rows(t, acc, from, &p, begin, end);
-        return;
+        for (int64_t k = is_one_share(n) ? 0 : share; k < shares; k++) {
+            const int64_t begin = k * step, end = begin + step < p.rows ? begin + step : p.rows;
+            read_rows(t, acc, from, &p, begin, end, window);
+            if (!is_one_share(n)) return;
+        }
     }
 }
 

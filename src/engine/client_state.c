@@ -4,6 +4,7 @@
 #include "engine_data.h"
 #include "engine_state.h"
 #include "engine_step.h"
+#include "megalith/device_memory.h"
 #include "megalith/extent.h"
 #include "megalith/file.h"
 #include "megalith/hash.h"
@@ -282,7 +283,7 @@ void engine_start_again(mega_engine *e)
     for (int m = 0; m < mega_optimizer_num_moments(e->optimizer); m++)
         for (int i = 0; i < mega_params_count(e->params); i++) {
             void *moment = mega_optimizer_moment(e->optimizer, m, i);
-            if (moment != NULL) memset(moment, 0, (size_t)mega_params_owned(e->params, i).count * size);
+            if (moment != NULL) mega_device_fill(moment, 0, (size_t)mega_params_owned(e->params, i).count * size);
         }
 }
 

@@ -1,6 +1,7 @@
 /* Whole parameters, gradients and optimizer states by name. A get gathers the parts of all ranks to every rank; a set
  * writes this rank's part of the values that all ranks pass. */
 #include "engine_calls.h"
+#include "megalith/device_memory.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include "megalith/optimizer_state.h"
@@ -199,28 +200,68 @@ static int64_t param_element(const param_tensor *t, int64_t i)
     return place[0] < t->real[0] && place[1] < t->real[1] ? place[0] * t->real[1] + place[1] : -1;
 }
 
-static double param_read(const param_tensor *t, int64_t i)
+/* Elements of a tensor are read and written by windows of this many. */
+enum { PARAM_WINDOW = 8192 };
+typedef union param_window {
+    float of_32[PARAM_WINDOW];
+    double of_64[PARAM_WINDOW];
+    uint16_t of_16[PARAM_WINDOW];
+} param_window;
+
+static double window_get(const param_window *w, mega_dtype dtype, int64_t i)
 {
-    if (t->dtype == MEGA_F64) return ((const double *)t->data)[i];
-    if (mega_dtype_is_half(t->dtype)) return mega_half_to_f32(((const uint16_t *)t->data)[i], t->dtype);
-    return ((const float *)t->data)[i];
+    if (dtype == MEGA_F64) return w->of_64[i];
+    return mega_dtype_is_half(dtype) ? mega_half_to_f32(w->of_16[i], dtype) : w->of_32[i];
 }
 
-static void param_write(const param_tensor *t, int64_t i, double value)
+static void window_set(param_window *w, mega_dtype dtype, int64_t i, double value)
 {
-    if (t->dtype == MEGA_F64) ((double *)t->data)[i] = value;
-    else if (mega_dtype_is_half(t->dtype))
-        ((uint16_t *)t->data)[i] = mega_f32_to_half((float)value, t->dtype);
+    if (dtype == MEGA_F64) w->of_64[i] = value;
+    else if (mega_dtype_is_half(dtype))
+        w->of_16[i] = mega_f32_to_half((float)value, dtype);
     else
-        ((float *)t->data)[i] = (float)value;
+        w->of_32[i] = (float)value;
+}
+
+/* Returns the elements of the window that begins with element `first` of this rank's part, and where they are. */
+static int64_t window_at(const param_tensor *t, int64_t first, char **at, size_t *bytes)
+{
+    const int64_t left = t->count - first, n = left < PARAM_WINDOW ? left : PARAM_WINDOW;
+    *at = (char *)t->data + first * (int64_t)mega_dtype_size(t->dtype);
+    *bytes = (size_t)n * mega_dtype_size(t->dtype);
+    return n;
+}
+
+static void param_read_all(const mega_engine *e, const param_tensor *t, float *out)
+{
+    const double factor = t->kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
+    param_window w;
+    char *part;
+    size_t bytes;
+    for (int64_t first = 0; first < t->count; first += PARAM_WINDOW) {
+        const int64_t n = window_at(t, first, &part, &bytes);
+        mega_device_read(&w, part, bytes);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = param_element(t, first + i);
+            if (at >= 0) out[at] = (float)(window_get(&w, t->dtype, i) * factor);
+        }
+    }
 }
 
 static void param_write_all(const mega_engine *e, const param_tensor *t, const float *values)
 {
     const double factor = t->kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
-    for (int64_t i = 0; i < t->count; i++) {
-        const int64_t at = param_element(t, i);
-        if (at >= 0) param_write(t, i, factor != 0 ? (double)values[at] / factor : 0);
+    param_window w;
+    char *part;
+    size_t bytes;
+    for (int64_t first = 0; first < t->count; first += PARAM_WINDOW) {
+        const int64_t n = window_at(t, first, &part, &bytes);
+        mega_device_read(&w, part, bytes); /* what is not the caller's stays */
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = param_element(t, first + i);
+            if (at >= 0) window_set(&w, t->dtype, i, factor != 0 ? (double)values[at] / factor : 0);
+        }
+        mega_device_write(part, &w, bytes);
     }
 }
 
@@ -244,12 +285,8 @@ static mega_status get_whole(mega_engine *e, const char *name, const char *what,
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
     MEGA_TRY(engine_begin_call(e, st));
     MEGA_TRY(param_compare(e, call, name, what, NULL, 0));
-    const double factor = t.kind == PARAM_GRADIENT ? e->gradients.correction : 1.0;
     memset(out, 0, (size_t)count * sizeof *out);
-    for (int64_t i = 0; t.is_counted && i < t.count; i++) {
-        const int64_t at = param_element(&t, i);
-        if (at >= 0) out[at] = (float)(param_read(&t, i) * factor);
-    }
+    if (t.is_counted) param_read_all(e, &t, out);
     /* exactly one rank contributes each element; the others add 0 */
     return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);
 }

@@ -2,9 +2,9 @@
  * numbers in run.json; the errors of compression. */
 #include "engine_calls.h"
 #include "engine_state.h"
+#include "megalith/device_memory.h"
 #include "megalith/optimizer_state.h"
 #include <limits.h>
-#include <string.h>
 
 static mega_status show(mega_engine *e, bool average)
 {
@@ -60,7 +60,7 @@ void engine_errors_clear(mega_engine *e)
     for (int m = moments - errors; m < moments; m++)
         for (int i = 0; i < mega_params_count(e->params); i++) {
             void *error = mega_optimizer_moment(e->optimizer, m, i);
-            if (error != NULL) memset(error, 0, (size_t)mega_params_owned(e->params, i).count * size);
+            if (error != NULL) mega_device_fill(error, 0, (size_t)mega_params_owned(e->params, i).count * size);
         }
 }
 

@@ -1,6 +1,7 @@
 /* Initial values. The value of an element depends only on the seed, the name of its checkpoint tensor and its
  * position there (without padding, oriented as in memory), not on the layout of ranks or the padding. */
 #include "megalith/assert.h"
+#include "megalith/device_memory.h"
 #include "megalith/normal.h"
 #include "megalith/philox.h"
 #include "parameter_impl.h"
@@ -17,15 +18,35 @@ static double init_uniform(uint32_t seed, uint32_t name_hash, uint64_t index)
     return ((double)r.v[index & 3] + 0.5) * (2.0 / 4294967296.0) - 1.0;
 }
 
-static void init_store(void *master, mega_dtype acc, int64_t i, double value)
+/* Normal numbers are generated in runs of this length; values are written to the masters by pieces of WINDOW. */
+enum { RUN = 512, WINDOW = 4096 };
+
+/* Values for consecutive elements of the masters, the first of which is at `to`. */
+typedef struct window {
+    char *to;
+    mega_dtype acc;
+    int count;
+    union {
+        float of_32[WINDOW];
+        double of_64[WINDOW];
+    } value;
+} window;
+
+static void window_flush(window *w)
 {
-    if (acc == MEGA_F64) ((double *)master)[i] = value;
-    else
-        ((float *)master)[i] = (float)value;
+    const size_t bytes = (size_t)w->count * mega_dtype_size(w->acc);
+    mega_device_write(w->to, &w->value, bytes);
+    w->to += bytes;
+    w->count = 0;
 }
 
-/* Normal numbers are generated in runs of this length. */
-#define RUN 512
+static void window_add(window *w, double value)
+{
+    if (w->acc == MEGA_F64) w->value.of_64[w->count++] = value;
+    else
+        w->value.of_32[w->count++] = (float)value;
+    if (w->count == WINDOW) window_flush(w);
+}
 
 /* Rows of the slice that are in one checkpoint tensor. */
 typedef struct origin {
@@ -117,8 +138,13 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
     fill f = {.r = r, .seed = job->seed, .run = UINT64_MAX};
     const mega_range owned = mega_params_owned(p, job->index);
     const int64_t cols = r->local_shape[1], last = owned.first + owned.count;
-    void *master = mega_params_master(p, job->index);
+    const int64_t first = begin * cols > owned.first ? begin * cols : owned.first;
     (void)thread;
+    if (first >= last || first >= end * cols) return;
+    window w; /* its values are not cleared first */
+    w.acc = p->acc;
+    w.count = 0;
+    w.to = (char *)mega_params_master(p, job->index) + (first - owned.first) * (int64_t)mega_dtype_size(p->acc);
     find_origins(&f, p);
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i, col;
@@ -127,9 +153,10 @@ static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
             if (i * cols + j < owned.first || i * cols + j >= last) continue;
             col = j;
             if (r->cut_dim == 1) o = origin_of(&f, j, &col);
-            init_store(master, p->acc, i * cols + j - owned.first, init_value_at(&f, o, row, col));
+            window_add(&w, init_value_at(&f, o, row, col));
         }
     }
+    window_flush(&w);
 }
 
 mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team *team)
@@ -156,7 +183,9 @@ mega_status mega_params_publish(mega_params *p)
         const mega_range slice = mega_params_slice(p, b);
         const float *master = mega_params_master_at(p, b, slice.first);
         uint16_t *weight = mega_params_weight_at(p, b, slice.first);
+        mega_device_begin();
         mega_half_narrow(weight, master, slice.count, p->compute);
+        mega_device_end();
     }
     return mega_params_gather(p);
 }

@@ -301,7 +301,11 @@ static void large_tensors(void **state)
         memset(b, 0x7b, 4 * (size_t)(rows * cols));
         const int64_t shares = mega_state_tensor_shares(&to, MEGA_F32);
         assert_true(shares >= 1);
-        for (int64_t i = 0; i < shares; i++) mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0), i);
+        const size_t bytes = mega_state_tensor_window(&to, MEGA_F32);
+        void *window = bytes > 0 ? mega_malloc(bytes) : NULL;
+        for (int64_t i = 0; i < shares; i++)
+            mega_state_tensor_read(&to, MEGA_F32, mega_safetensors_get(s, 0), i, window);
+        mega_free(window);
         for (int64_t i = 0; i < rows * cols; i++) assert_true(b[i] == (i / cols < 131 && i % cols < 195 ? a[i] : 0.0f));
         mega_safetensors_close(s);
     }

@@ -1,6 +1,7 @@
 /* The parts of a tensor that several ranks hold: read from the file of the whole tensor, and written so that the file
  * equals that of one rank, byte for byte. */
 #include "ckpt_impl.h"
+#include "megalith/device_memory.h"
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -52,7 +53,10 @@ static mega_param record(const cutting *c)
 static void read_all(const mega_state_tensor *t, const mega_safetensor *from)
 {
     const int64_t shares = mega_state_tensor_shares(t, MEGA_F32);
-    for (int64_t i = 0; i < shares; i++) mega_state_tensor_read(t, MEGA_F32, from, i);
+    const size_t bytes = mega_state_tensor_window(t, MEGA_F32);
+    void *window = bytes > 0 ? mega_malloc(bytes) : NULL;
+    for (int64_t i = 0; i < shares; i++) mega_state_tensor_read(t, MEGA_F32, from, i, window);
+    mega_free(window);
 }
 
 /* Returns element `local` of a rank's slice, found in the whole tensor. */
@@ -71,17 +75,21 @@ static void check_part(const cutting *c, const mega_param *p, int rank, int owne
     const int64_t local = c->rows * (c->cols > 0 ? c->cols : 1) / c->ranks;
     const int64_t share = (local + c->owners - 1) / c->owners, first = owner * share < local ? owner * share : local;
     const int64_t count = first + share < local ? share : local - first;
-    float *data = mega_malloc(4 * (size_t)(count + 1));
-    memset(data, 0x7b, 4 * (size_t)(count + 1));
+    const size_t bytes = 4 * (size_t)(count + 1);
+    float *data = mega_malloc(bytes);
+    void *held = NULL;
+    tiny_ok(mega_device_alloc(&held, bytes, "a part"));
+    mega_device_fill(held, 0x7b, bytes);
     const mega_state_tensor t = {.name = "a",
                                  .param = p,
-                                 .data = data,
+                                 .data = held,
                                  .is_part = true,
                                  .cut = {rank, c->ranks},
                                  .first = first,
                                  .count = count};
     size_t begin, end;
     read_all(&t, from);
+    mega_device_read(data, held, bytes);
     for (int64_t i = 0; i < count; i++) assert_true(data[i] == expected(c, whole, rank, first + i));
     int kept;
     memset(&kept, 0x7b, sizeof kept);
@@ -89,6 +97,7 @@ static void check_part(const cutting *c, const mega_param *p, int rank, int owne
     mega_state_tensor_span(&t, mega_dtype_size(file), &begin, &end);
     assert_true(begin <= end && end <= from->end - from->begin);
     tiny_ok(mega_state_tensor_write(&t, MEGA_F32, file, put, out));
+    mega_device_free(held, bytes);
     mega_free(data);
 }
 

@@ -1,6 +1,6 @@
 /* Memory of the device that runs the kernels.
  *
- * On CPUs it is host memory, and the calls here are those of memory.h and string.h. They are nevertheless the only way
+ * On CPUs it is host memory, and the calls here are those of malloc and memcpy. They are nevertheless the only way
  * by which code that is no kernel reaches an engine's memory, because a GPU's memory has no other. A build with
  * MEGA_FAR (MEGA_DEVICE=far make check) holds the tree to that: its device memory has no access except between
  * mega_device_begin and mega_device_end, and inside the calls; any other access ends the process with the name of the
@@ -86,6 +86,22 @@ static inline bool mega_device_is_host(void)
 }
 
 #endif
+
+/* Copies `rows` rows of `bytes` bytes each, which follow each other on the host and are `pitch` bytes apart on the
+ * device. */
+static inline void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes)
+{
+    mega_device_begin();
+    for (size_t r = 0; r < (size_t)rows; r++) memcpy((char *)device + r * pitch, (const char *)host + r * bytes, bytes);
+    mega_device_end();
+}
+
+static inline void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes)
+{
+    mega_device_begin();
+    for (size_t r = 0; r < (size_t)rows; r++) memcpy((char *)host + r * bytes, (const char *)device + r * pitch, bytes);
+    mega_device_end();
+}
 
 #ifdef __cplusplus
 }
