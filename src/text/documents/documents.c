@@ -178,7 +178,7 @@ static void note_table(const mega_documents *d)
             d->path, separator == '\t' ? "TSV" : "CSV", columns, separator == '\t' ? "" : " and all separators");
 }
 
-static mega_status open_next(mega_documents *d)
+static mega_status documents_open_next(mega_documents *d)
 {
     d->path = mega_documents_path(d, d->next);
     MEGA_TRY(mega_document_stream_open(d->files.path[d->next], d->stop, &d->stream));
@@ -358,7 +358,7 @@ mega_status mega_documents_read(mega_documents *d, mega_document_chunk *chunk)
     while (chunk->count == 0) {
         if (d->stream == NULL) {
             if (d->next == d->files.count) return MEGA_OK;
-            MEGA_TRY(open_next(d));
+            MEGA_TRY(documents_open_next(d));
         }
         MEGA_TRY(read_some(d, chunk));
     }

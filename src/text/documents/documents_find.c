@@ -79,7 +79,8 @@ static mega_status add_input(mega_document_files *f, const char *input, bool *fo
     return st;
 }
 
-static mega_status find_all(mega_document_files *f, const char *const *inputs, int num_inputs, mega_buffer *missing)
+static mega_status documents_find_all(mega_document_files *f, const char *const *inputs, int num_inputs,
+                                      mega_buffer *missing)
 {
     for (int i = 0; i < num_inputs; i++) {
         bool found;
@@ -102,7 +103,7 @@ mega_status mega_document_files_find(const char *const *inputs, int num_inputs, 
 {
     *out = (mega_document_files){0};
     mega_buffer missing = {0};
-    const mega_status st = find_all(out, inputs, num_inputs, &missing);
+    const mega_status st = documents_find_all(out, inputs, num_inputs, &missing);
     mega_buffer_fini(&missing);
     if (st != MEGA_OK) mega_document_files_fini(out);
     return st;

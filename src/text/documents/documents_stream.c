@@ -181,7 +181,7 @@ static mega_status read_zstd(mega_document_stream *s, char *out, size_t n, size_
     return MEGA_OK;
 }
 
-static mega_status read_plain(mega_document_stream *s, char *out, size_t n, size_t *got)
+static mega_status stream_read_plain(mega_document_stream *s, char *out, size_t n, size_t *got)
 {
     *got = 0;
     if (s->at == s->have && s->end) return MEGA_OK;
@@ -202,7 +202,7 @@ mega_status mega_document_stream_read(mega_document_stream *s, char *out, size_t
         switch (s->packing) {
         case PACKING_GZIP: MEGA_TRY(read_gzip(s, out + total, n - total, &got)); break;
         case PACKING_ZSTD: MEGA_TRY(read_zstd(s, out + total, n - total, &got)); break;
-        case PACKING_NONE: MEGA_TRY(read_plain(s, out + total, n - total, &got)); break;
+        case PACKING_NONE: MEGA_TRY(stream_read_plain(s, out + total, n - total, &got)); break;
         }
     }
     *out_got = total;

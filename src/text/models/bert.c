@@ -139,7 +139,7 @@ size_t mega_bert_bytes(const mega_bert *b)
     return b == NULL ? 0 : sizeof *b + MEGA_CODE_POINTS;
 }
 
-static uint8_t *put_point(uint8_t *to, uint32_t cp)
+static uint8_t *bert_put_point(uint8_t *to, uint32_t cp)
 {
     return to + mega_utf8_encode(cp, (char *)to);
 }
@@ -237,7 +237,7 @@ static uint8_t *put_stripped(const mega_bert *b, uint32_t cp, bool lower, uint8_
         utf8proc_decompose_char((utf8proc_int32_t)cp, parts, 8, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &last);
     for (utf8proc_ssize_t i = 0; i < count && i < 8; i++) {
         const uint32_t part = (uint32_t)parts[i];
-        if ((b->kind[part] & MEGA_BERT_MARK) == 0) to = put_point(to, lower ? lower_of(part) : part);
+        if ((b->kind[part] & MEGA_BERT_MARK) == 0) to = bert_put_point(to, lower ? lower_of(part) : part);
     }
     return to;
 }
@@ -250,7 +250,7 @@ static uint8_t *put_changed(const mega_bert *b, uint32_t cp, const uint8_t *text
     if (r->strip && !r->megatron) return put_stripped(b, cp, r->lower, to);
     const int count = lower_points(b, cp, text, at, n, lower);
     if (!r->lower) return put_stripped(b, cp, false, to);
-    for (int i = 0; i < count; i++) to = r->strip ? put_stripped(b, lower[i], false, to) : put_point(to, lower[i]);
+    for (int i = 0; i < count; i++) to = r->strip ? put_stripped(b, lower[i], false, to) : bert_put_point(to, lower[i]);
     return to;
 }
 
@@ -279,7 +279,7 @@ mega_status mega_bert_normalize(const mega_bert *b, const uint8_t *text, size_t 
         } else if ((kind & MEGA_BERT_DROP) == 0) {
             const bool chinese = (kind & MEGA_BERT_CHINESE) != 0;
             if (chinese) *to++ = ' ';
-            to = (kind & MEGA_BERT_CHANGES) != 0 ? put_changed(b, cp, text, at, n, to) : put_point(to, cp);
+            to = (kind & MEGA_BERT_CHANGES) != 0 ? put_changed(b, cp, text, at, n, to) : bert_put_point(to, cp);
             if (chinese) *to++ = ' ';
         }
         at += length > 0 ? (size_t)length : 1;

@@ -59,7 +59,8 @@ static void decoder_put(mega_decoder *d, const char *text, size_t n, mega_buffer
     mega_buffer_append(out, text, n);
 }
 
-static void replace_all(const char *text, size_t n, const mega_text *from, const mega_text *to, mega_buffer *out)
+static void decoder_replace_all(const char *text, size_t n, const mega_text *from, const mega_text *to,
+                                mega_buffer *out)
 {
     while (n > 0) {
         const char *found = from->size > 0 ? memmem(text, n, from->data, from->size) : NULL;
@@ -73,7 +74,7 @@ static void replace_all(const char *text, size_t n, const mega_text *from, const
 }
 
 /* Makes a text without the blanks before punctuation and inside contractions. `tokenizers` also knows "do not". */
-static mega_span clean(mega_decoder *d, const char *text, size_t n, bool not )
+static mega_span decoder_clean_spaces(mega_decoder *d, const char *text, size_t n, bool not )
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
@@ -87,7 +88,7 @@ static mega_span clean(mega_decoder *d, const char *text, size_t n, bool not )
         mega_buffer *made = &d->scratch[next];
         next = 1 - next;
         made->size = 0;
-        replace_all(text, n, &from, &to, made);
+        decoder_replace_all(text, n, &from, &to, made);
         if (made->size == 0) return (mega_span){(const uint8_t *)"", 0}; /* no memory */
         text = made->data;
         n = made->size;
@@ -97,11 +98,11 @@ static mega_span clean(mega_decoder *d, const char *text, size_t n, bool not )
 
 static void put_clean(mega_decoder *d, const char *text, size_t n, bool not, mega_buffer *out)
 {
-    const mega_span made = clean(d, text, n, not );
+    const mega_span made = decoder_clean_spaces(d, text, n, not );
     decoder_put(d, (const char *)made.text, made.n, out);
 }
 
-static void put_run(mega_decoder *d, mega_buffer *out)
+static void decoder_put_run(mega_decoder *d, mega_buffer *out)
 {
     const char *bytes = d->run.data;
     const size_t n = d->run.size;
@@ -160,7 +161,7 @@ static void put_sentencepiece(mega_decoder *d, int32_t id, const char *text, siz
         if (!p->remove_extra) d->after_blank = d->written = true;
     }
     d->scratch[0].size = 0;
-    replace_all(text, n, &steps->from[0], &steps->to[0], &d->scratch[0]);
+    decoder_replace_all(text, n, &steps->from[0], &steps->to[0], &d->scratch[0]);
     decoder_put(d, d->scratch[0].data, d->scratch[0].size, out);
 }
 
@@ -172,7 +173,7 @@ static void put_replaced(mega_decoder *d, const char *text, size_t n, mega_buffe
     for (int i = 0; i < steps->replacements; i++) {
         mega_buffer *made = &d->scratch[i % 2];
         made->size = 0;
-        replace_all(text, n, &steps->from[i], drops && i == 0 ? &nothing : &steps->to[i], made);
+        decoder_replace_all(text, n, &steps->from[i], drops && i == 0 ? &nothing : &steps->to[i], made);
         if (made->failed) out->failed = true;
         text = made->data;
         n = made->size;
@@ -216,7 +217,7 @@ static void put_held(mega_decoder *d, bool all, mega_buffer *out)
 {
     const size_t ready = all ? d->held.size : safe_blank(&d->held);
     if (ready == 0) return;
-    const mega_span made = clean(d, d->held.data, ready, false);
+    const mega_span made = decoder_clean_spaces(d, d->held.data, ready, false);
     mega_buffer_append(out, (const char *)made.text, made.n);
     d->held.size -= ready;
     memmove(d->held.data, d->held.data + ready, d->held.size);
@@ -238,7 +239,7 @@ static void add_token(mega_decoder *d, int32_t id, const mega_token *token, mega
         if (byte >= 0) {
             mega_buffer_append(&d->run, &(char){(char)byte}, 1);
         } else {
-            put_run(d, out);
+            decoder_put_run(d, out);
             if (p->decoder.sentencepiece) put_sentencepiece(d, id, text, token->size, out);
             else
                 put_replaced(d, text, token->size, out);
@@ -247,7 +248,7 @@ static void add_token(mega_decoder *d, int32_t id, const mega_token *token, mega
 }
 
 /* A text without what found no memory on its way would be another text. */
-static mega_status check(const mega_decoder *d, mega_buffer *out)
+static mega_status decoder_check(const mega_decoder *d, mega_buffer *out)
 {
     out->failed = out->failed || d->run.failed || d->held.failed || d->scratch[0].failed || d->scratch[1].failed;
     return mega_buffer_check(out, "decoded text");
@@ -261,15 +262,15 @@ mega_status mega_decoder_add(mega_decoder *d, int32_t id, mega_buffer *out)
     add_token(d, id, token, t->cleans_up ? &d->held : out);
     d->index++;
     if (t->cleans_up && !d->held.failed) put_held(d, false, out);
-    return check(d, out);
+    return decoder_check(d, out);
 }
 
 mega_status mega_decoder_finish(mega_decoder *d, mega_buffer *out)
 {
     const bool cleans = d->tokenizer->cleans_up;
-    if (d->tokenizer->pipe != NULL) put_run(d, cleans ? &d->held : out);
+    if (d->tokenizer->pipe != NULL) decoder_put_run(d, cleans ? &d->held : out);
     if (cleans && !d->held.failed) put_held(d, true, out);
-    const mega_status st = check(d, out);
+    const mega_status st = decoder_check(d, out);
     decoder_begin(d, d->tokenizer, d->continues);
     return st;
 }

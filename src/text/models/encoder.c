@@ -96,21 +96,21 @@ static mega_status encode_pass(mega_encoder *e, const uint8_t *text, size_t n, s
     return done < n ? encode_pass(e, text + done, n - done, begin + done, pass + 1, special, out) : MEGA_OK;
 }
 
-static mega_status put_ids(const int32_t *id, int count, mega_ids *out)
+static mega_status encoder_put_ids(const int32_t *id, int count, mega_ids *out)
 {
     MEGA_TRY(mega_ids_reserve(out, count));
     for (int i = 0; i < count; i++) out->id[out->count++] = id[i];
     return MEGA_OK;
 }
 
-static mega_status encode_whole(mega_encoder *e, const char *text, size_t bytes, int pass, bool special, bool whole,
-                                mega_ids *out)
+static mega_status encoder_run(mega_encoder *e, const char *text, size_t bytes, int pass, bool special, bool whole,
+                               mega_ids *out)
 {
     const int64_t before = out->count;
     const mega_pipeline *p = whole ? e->tokenizer->pipe : NULL;
-    mega_status st = p != NULL ? put_ids(p->prefix, p->num_prefix, out) : MEGA_OK;
+    mega_status st = p != NULL ? encoder_put_ids(p->prefix, p->num_prefix, out) : MEGA_OK;
     if (st == MEGA_OK) st = encode_pass(e, (const uint8_t *)text, bytes, 0, pass, special, out);
-    if (st == MEGA_OK && p != NULL) st = put_ids(p->suffix, p->num_suffix, out);
+    if (st == MEGA_OK && p != NULL) st = encoder_put_ids(p->suffix, p->num_suffix, out);
     if (st != MEGA_OK) out->count = before;
     return st;
 }
@@ -120,7 +120,7 @@ mega_status mega_encoder_encode(mega_encoder *e, const char *text, size_t bytes,
     const mega_tokenizer *t = e->tokenizer;
     const bool special = t->special_in_data && !t->splits_special;
     const int pass = t->pipe != NULL || t->has_plain_added || (special && t->num_added > 0) ? 0 : 2;
-    return encode_whole(e, text, bytes, pass, special, true, out);
+    return encoder_run(e, text, bytes, pass, special, true, out);
 }
 
 mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
@@ -128,11 +128,11 @@ mega_status mega_encoder_encode_part(mega_encoder *e, const char *text, size_t b
     const mega_tokenizer *t = e->tokenizer;
     const bool special = t->special_in_data && !t->splits_special;
     const int pass = t->pipe != NULL || t->has_plain_added || (special && t->num_added > 0) ? 0 : 2;
-    return encode_whole(e, text, bytes, pass, special, false, out);
+    return encoder_run(e, text, bytes, pass, special, false, out);
 }
 
 mega_status mega_encoder_encode_special(mega_encoder *e, const char *text, size_t bytes, mega_ids *out)
 {
     const int pass = e->tokenizer->pipe != NULL || e->tokenizer->num_added > 0 ? 0 : 2;
-    return encode_whole(e, text, bytes, pass, !e->tokenizer->splits_special, true, out);
+    return encoder_run(e, text, bytes, pass, !e->tokenizer->splits_special, true, out);
 }

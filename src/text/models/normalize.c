@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static void put(mega_buffer *out, const void *bytes, size_t n)
+static void normalize_put(mega_buffer *out, const void *bytes, size_t n)
 {
     mega_buffer_append(out, bytes, n);
 }
@@ -17,15 +17,15 @@ static void replace_string(const mega_normalize_step *s, mega_span in, mega_buff
     const uint8_t *at = in.text, *const end = in.text + in.n;
     const size_t n = s->from.size;
     if (n == 0) {
-        put(out, in.text, in.n);
+        normalize_put(out, in.text, in.n);
         return;
     }
     while (at < end) {
         const uint8_t *found =
             n == 1 ? memchr(at, s->from.data[0], (size_t)(end - at)) : memmem(at, (size_t)(end - at), s->from.data, n);
-        put(out, at, (size_t)((found != NULL ? found : end) - at));
+        normalize_put(out, at, (size_t)((found != NULL ? found : end) - at));
         if (found == NULL) break;
-        put(out, s->to.data, s->to.size);
+        normalize_put(out, s->to.data, s->to.size);
         at = found + n;
     }
 }
@@ -39,15 +39,15 @@ static mega_status replace_regex(const mega_normalize_step *s, mega_regex_match 
             bool found = false;
             size_t begin = 0, end = 0;
             if (from <= valid) MEGA_TRY(mega_regex_find(s->regex, match, text, valid, from, &found, &begin, &end));
-            put(out, text + done, (found ? begin : valid) - done);
+            normalize_put(out, text + done, (found ? begin : valid) - done);
             if (!found) break;
-            put(out, s->to.data, s->to.size);
+            normalize_put(out, s->to.data, s->to.size);
             done = end;
             from = end > begin ? end : end + 1; /* after an empty match, the next character */
             while (from < valid && (text[from] & 0xC0) == 0x80) from++;
         }
         at += valid;
-        if (at < in.n) put(out, in.text + at++, 1);
+        if (at < in.n) normalize_put(out, in.text + at++, 1);
     }
     return MEGA_OK;
 }
@@ -120,21 +120,21 @@ static void precompiled(const mega_pipeline *p, const mega_charsmap *m, mega_spa
         const size_t plain = plain_run(p, m, (mega_span){in.text + at, in.n - at}, printable);
         end = at + plain;
         if (plain > 0) {
-            put(out, in.text + at, plain);
+            normalize_put(out, in.text + at, plain);
             continue;
         }
         end = cluster_end(in.text, at, in.n);
         if (end - at < WHOLE && mega_charsmap_find(m, in.text + at, end - at, true, &to) > 0) {
-            put(out, to, strlen(to));
+            normalize_put(out, to, strlen(to));
             continue;
         }
         for (size_t i = at, next; i < end; i = next) {
             uint32_t cp = 0;
             const int length = mega_utf8_decode(in.text + i, end - i, &cp);
             next = i + (length > 0 ? (size_t)length : 1);
-            if (mega_charsmap_find(m, in.text + i, next - i, true, &to) > 0) put(out, to, strlen(to));
+            if (mega_charsmap_find(m, in.text + i, next - i, true, &to) > 0) normalize_put(out, to, strlen(to));
             else
-                put(out, in.text + i, next - i);
+                normalize_put(out, in.text + i, next - i);
         }
     }
 }
@@ -145,9 +145,9 @@ static void replace_blanks(const mega_normalize_step *s, mega_span in, mega_buff
     for (size_t at = 0, end; at < in.n; at = end) {
         const uint8_t *two = memmem(in.text + at, in.n - at, "  ", 2);
         end = two != NULL ? (size_t)(two - in.text) : in.n;
-        put(out, in.text + at, end - at);
+        normalize_put(out, in.text + at, end - at);
         if (two == NULL) break;
-        put(out, s->to.data, s->to.size);
+        normalize_put(out, s->to.data, s->to.size);
         while (end < in.n && in.text[end] == ' ') end++;
     }
 }
@@ -161,7 +161,7 @@ static void strip_accents(mega_span in, mega_buffer *out)
         next = at + (length > 0 ? (size_t)length : 1);
         const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
         if (length < 2 || (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME))
-            put(out, in.text + at, next - at);
+            normalize_put(out, in.text + at, next - at);
     }
 }
 
@@ -175,14 +175,14 @@ static void nmt(mega_span in, mega_buffer *out)
         const bool blank = (c >= 9 && c <= 13 && c != 11) || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
                            c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
         const bool gone = (c >= 1 && c < 32) || c == 0x7F || c == 0x8F || c == 0x9F;
-        if (length > 0 && blank) put(out, " ", 1);
+        if (length > 0 && blank) normalize_put(out, " ", 1);
         else if (length == 0 || !gone)
-            put(out, in.text + at, next - at);
+            normalize_put(out, in.text + at, next - at);
     }
 }
 
-static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s, mega_regex_match *match, mega_span in,
-                            mega_buffer *out)
+static mega_status normalize_step(const mega_pipeline *p, const mega_normalize_step *s, mega_regex_match *match,
+                                  mega_span in, mega_buffer *out)
 {
     switch (s->kind) {
     case MEGA_NORMALIZE_NFD: return mega_unicode_form(MEGA_FORM_NFD, in.text, in.n, out);
@@ -190,8 +190,8 @@ static mega_status run_step(const mega_pipeline *p, const mega_normalize_step *s
     case MEGA_NORMALIZE_NFKD: return mega_unicode_form(MEGA_FORM_NFKD, in.text, in.n, out);
     case MEGA_NORMALIZE_LOWERCASE: mega_unicode_lower(in.text, in.n, out); break;
     case MEGA_NORMALIZE_PREPEND:
-        put(out, s->to.data, s->to.size);
-        put(out, in.text, in.n);
+        normalize_put(out, s->to.data, s->to.size);
+        normalize_put(out, in.text, in.n);
         break;
     case MEGA_NORMALIZE_REPLACE: replace_string(s, in, out); break;
     case MEGA_NORMALIZE_REPLACE_REGEX:
@@ -224,7 +224,7 @@ mega_status mega_pipeline_normalize(const mega_pipeline *p, mega_regex_match *ma
         out->size = 0;
         if (s->kind == MEGA_NORMALIZE_NFC && !mega_unicode_nfc(s->nfc, result->text, result->n, out)) continue;
         next = 1 - next;
-        MEGA_TRY(run_step(p, s, match, *result, out));
+        MEGA_TRY(normalize_step(p, s, match, *result, out));
         MEGA_TRY(mega_buffer_check(out, "a normalized text"));
         *result = (mega_span){(const uint8_t *)(out->size > 0 ? out->data : ""), out->size};
     }

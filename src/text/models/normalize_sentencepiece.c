@@ -9,7 +9,7 @@
 #define MARK "\xE2\x96\x81" /* U+2581 */
 enum { MARK_BYTES = 3 };
 
-static void put(mega_buffer *out, const void *bytes, size_t n)
+static void spm_normalize_put(mega_buffer *out, const void *bytes, size_t n)
 {
     mega_buffer_append(out, bytes, n);
 }
@@ -48,9 +48,9 @@ static size_t take_prefix(const mega_pipeline *p, const uint8_t *text, size_t n,
 
 static void put_mark(const mega_pipeline *p, mega_buffer *out)
 {
-    if (p->blank_marks) put(out, " ", 1);
+    if (p->blank_marks) spm_normalize_put(out, " ", 1);
     else
-        put(out, MARK, MARK_BYTES);
+        spm_normalize_put(out, MARK, MARK_BYTES);
 }
 
 static void put_marked(const mega_pipeline *p, const char *text, size_t n, mega_buffer *out)
@@ -58,7 +58,7 @@ static void put_marked(const mega_pipeline *p, const char *text, size_t n, mega_
     const size_t size = p->blank_marks ? MARK_BYTES : 1;
     for (const char *end = text + n; text < end;) {
         const char *found = memmem(text, (size_t)(end - text), p->blank_marks ? MARK : " ", size);
-        put(out, text, (size_t)((found != NULL ? found : end) - text));
+        spm_normalize_put(out, text, (size_t)((found != NULL ? found : end) - text));
         if (found == NULL) break;
         put_mark(p, out);
         text = found + size;
@@ -73,7 +73,7 @@ static void mark_blanks(const mega_pipeline *p, mega_span in, mega_buffer *out)
         const size_t valid = mega_utf8_valid_bytes((const char *)in.text + at, in.n - at);
         put_marked(p, (const char *)in.text + at, valid, out);
         at += valid;
-        if (at < in.n) put(out, "\xEF\xBF\xBD", 3);
+        if (at < in.n) spm_normalize_put(out, "\xEF\xBF\xBD", 3);
         at++;
     }
 }

@@ -179,7 +179,7 @@ static mega_status add_blanks(const mega_pieces *in, const uint8_t *text, mega_b
     return MEGA_OK;
 }
 
-static bool begins_with(const uint8_t *text, size_t n, const mega_text *with)
+static bool split_begins_with(const uint8_t *text, size_t n, const mega_text *with)
 {
     return n >= with->size && memcmp(text, with->data, with->size) == 0;
 }
@@ -195,7 +195,7 @@ static mega_status metaspace(const mega_pre_step *s, const mega_pieces *in, cons
         size_t open = begin; /* the piece after the last mark, if blanks alone become marks */
         const bool cuts = s->use_pattern && memmem(at, (size_t)(end - at), s->text.data, s->text.size) == NULL;
         const bool wanted = s->prepend == MEGA_PREPEND_ALWAYS || (s->prepend == MEGA_PREPEND_FIRST && p->first);
-        if (wanted && *at != ' ' && !begins_with(at, (size_t)(end - at), &s->text))
+        if (wanted && *at != ' ' && !split_begins_with(at, (size_t)(end - at), &s->text))
             mega_buffer_append(out, s->text.data, s->text.size);
         while (at < end) {
             const uint8_t *blank = memchr(at, ' ', (size_t)(end - at));

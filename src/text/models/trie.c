@@ -28,17 +28,17 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : (x->size > y->size) - (x->size < y->size);
 }
 
-static mega_status no_memory(const trie_builder *b)
+static mega_status trie_no_memory(const trie_builder *b)
 {
     return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a vocabulary of %u units", b->t->units);
 }
 
-static mega_status add_block(trie_builder *b)
+static mega_status trie_add_block(trie_builder *b)
 {
     mega_trie *t = b->t;
     if (t->units > UINT32_MAX - 2 * BLOCK ||
         !mega_array_reserve(&t->unit, &b->unit_capacity, (int64_t)t->units + BLOCK, sizeof *t->unit))
-        return no_memory(b);
+        return trie_no_memory(b);
     for (int i = 0; i < BLOCK; i++) t->unit[t->units + i] = (mega_trie_unit){.parent = UINT32_MAX, .id = -1};
     memset(b->free[t->units / BLOCK % SEARCHED], 0xFF, sizeof b->free[0]);
     t->units += BLOCK;
@@ -71,7 +71,7 @@ static mega_status place_children(trie_builder *b, uint32_t node, const uint8_t 
     unsigned base = 0;
     while (block < blocks && !fits_block(b->free[block % SEARCHED], label, labels, &base)) block++;
     if (block == blocks) {
-        MEGA_TRY(add_block(b));
+        MEGA_TRY(trie_add_block(b));
         base = label[0]; /* any base fits an empty block */
     }
     mega_trie_unit *unit = b->t->unit;
@@ -86,13 +86,13 @@ static mega_status place_children(trie_builder *b, uint32_t node, const uint8_t 
 
 static mega_status push(trie_builder *b, open_node n)
 {
-    if (!mega_array_reserve(&b->open, &b->open_capacity, b->count + 1, sizeof *b->open)) return no_memory(b);
+    if (!mega_array_reserve(&b->open, &b->open_capacity, b->count + 1, sizeof *b->open)) return trie_no_memory(b);
     b->open[b->count++] = n;
     return MEGA_OK;
 }
 
 /* Gives a node its id and children; its keys share their first `depth` bytes. */
-static mega_status expand(trie_builder *b, open_node n)
+static mega_status trie_expand_node(trie_builder *b, open_node n)
 {
     uint8_t label[BLOCK];
     int labels = 0;
@@ -117,12 +117,12 @@ mega_status mega_trie_build(mega_trie *t, mega_trie_key *key, int64_t count)
     trie_builder b = {.t = t, .key = key};
     *t = (mega_trie){0};
     if (count > 0) qsort(key, (size_t)count, sizeof *key, compare_keys);
-    mega_status st = add_block(&b);
+    mega_status st = trie_add_block(&b);
     if (st == MEGA_OK) {
         b.free[0][0] &= ~(uint64_t)1; /* the root; as base 0 it is nobody's child */
         st = push(&b, (open_node){MEGA_TRIE_ROOT, 0, 0, count});
     }
-    while (st == MEGA_OK && b.count > 0) st = expand(&b, b.open[--b.count]);
+    while (st == MEGA_OK && b.count > 0) st = trie_expand_node(&b, b.open[--b.count]);
     mega_free(b.open);
     return st;
 }

@@ -477,7 +477,7 @@ static inline void add_words(unigram_run *r, found_words *f, piece_scan *s, size
 }
 
 /* Adds the words of a piece. */
-static mega_status add_piece(unigram_run *r, found_words *f, const uint8_t *text, size_t n)
+static mega_status unigram_add_piece(unigram_run *r, found_words *f, const uint8_t *text, size_t n)
 {
     const mega_pipeline *p = r->e->tokenizer->pipe;
     piece_scan s = {.text = text, .size = n};
@@ -508,7 +508,7 @@ mega_status mega_encoder_unigram(mega_encoder *e, const uint8_t *text, size_t n,
     f.count = 0;
     for (int64_t i = 0; i < count; i++)
         if (piece[i].end > piece[i].begin)
-            MEGA_TRY(add_piece(&r, &f, text + piece[i].begin, piece[i].end - piece[i].begin));
+            MEGA_TRY(unigram_add_piece(&r, &f, text + piece[i].begin, piece[i].end - piece[i].begin));
     MEGA_TRY(encode_found(&r, &f));
     return end_row(&r, r.end);
 }

@@ -24,7 +24,7 @@ static mega_status make_nodes(mega_pipeline *p)
 }
 
 /* Returns whether the token is UTF-8. */
-static bool note_characters(mega_pipeline *p, const mega_trie_key *k)
+static bool nodes_note_characters(mega_pipeline *p, const mega_trie_key *k)
 {
     uint32_t cp;
     for (size_t at = 0, next; at < k->size; at = next) {
@@ -46,7 +46,7 @@ mega_status mega_unigram_prepare(mega_pipeline *p, const mega_trie_key *key, int
     if (p->characters == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the characters of a vocabulary");
     for (int64_t i = 0; i < count; i++) {
         p->longest = key[i].size > p->longest ? key[i].size : p->longest;
-        known = known && note_characters(p, &key[i]);
+        known = known && nodes_note_characters(p, &key[i]);
     }
     for (uint32_t cp = 0xD800; cp < 0xE000; cp++)
         p->characters[cp] = MEGA_IS_TOKEN; /* in UTF-8 these are no characters */

@@ -170,7 +170,7 @@ static bool is_inside_run(cutter *c, size_t mark)
     return mark + 1 < c->run_end;
 }
 
-static mega_status find_spans(cutter *c)
+static mega_status punkt_find_spans(cutter *c)
 {
     const uint8_t *text = (const uint8_t *)c->text;
     const bool *may_end = c->p->rules.may_end;
@@ -259,7 +259,7 @@ mega_status mega_punkt_cut(const mega_punkt *p, const char *text, size_t bytes, 
     cutter c = {.p = p, .text = text, .bytes = bytes, .spaced = p->rules.spaced && !keep_newlines, .out = out};
     c.work = work_of(out);
     if (c.work == NULL) return MEGA_NO_MEMORY("sentences", "words");
-    MEGA_TRY(find_spans(&c));
+    MEGA_TRY(punkt_find_spans(&c));
     MEGA_TRY(mega_buffer_check(&c.work->word[0].type, "the words of a text"));
     MEGA_TRY(mega_buffer_check(&c.work->word[1].type, "the words of a text"));
     realign(&c);

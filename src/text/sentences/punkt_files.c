@@ -20,13 +20,13 @@ static const uint8_t flag_of[KINDS] = {TYPE_ABBREVIATION, 0, TYPE_STARTER, 0, TY
 
 /* ---- reading ---- */
 
-static mega_status no_memory(void)
+static mega_status punkt_no_memory(void)
 {
     return MEGA_NO_MEMORY("sentences", "their parameters");
 }
 
-static mega_status take_line(mega_punkt *p, parameter_kind kind, const char *line, size_t n, const char *path,
-                             int64_t number)
+static mega_status punkt_take_line(mega_punkt *p, parameter_kind kind, const char *line, size_t n, const char *path,
+                                   int64_t number)
 {
     punkt_table *t = &p->table;
     const char *tab = memchr(line, '\t', n);
@@ -41,10 +41,10 @@ static mega_status take_line(mega_punkt *p, parameter_kind kind, const char *lin
                          : kind == KIND_ORTHO ? "a word, a tab, and a number up to 255"
                                               : "one word");
     const int64_t type = punkt_add(t, line, name);
-    if (type < 0) return no_memory();
+    if (type < 0) return punkt_no_memory();
     if (kind == KIND_PAIR) {
         const int64_t second = punkt_add(t, tab + 1, n - name - 1);
-        return punkt_add_pair(t, type, second) < 0 ? no_memory() : MEGA_OK;
+        return punkt_add_pair(t, type, second) < 0 ? punkt_no_memory() : MEGA_OK;
     }
     t->type[type].flags |= flag_of[kind];
     t->type[type].ortho |= (uint8_t)ortho;
@@ -61,7 +61,7 @@ static mega_status take_file(mega_punkt *p, parameter_kind kind, const char *pat
     for (mega_line l = {.rest = text, .left = size}; st == MEGA_OK && mega_line_next(&l);)
         /* an empty line of abbreviations is the empty word, as some of NLTK's files have it */
         if (l.bytes > 0 || (kind == KIND_ABBREVIATION && l.has_end))
-            st = take_line(p, kind, l.text, l.bytes, path, l.number);
+            st = punkt_take_line(p, kind, l.text, l.bytes, path, l.number);
     mega_free(text);
     return st;
 }
@@ -70,7 +70,7 @@ mega_status mega_punkt_read(mega_punkt *p, const char *folder)
 {
     for (parameter_kind k = 0; k < KINDS; k++) {
         char *path = mega_path_join(folder, file_name[k]);
-        if (path == NULL) return no_memory();
+        if (path == NULL) return punkt_no_memory();
         const mega_status st = take_file(p, k, path);
         mega_free(path);
         if (st == MEGA_ERR_NOT_FOUND)
@@ -102,7 +102,7 @@ mega_status mega_punkt_read_abbreviations(mega_punkt *p, const char *path)
     }
     mega_buffer_fini(&lower);
     mega_free(text);
-    return ok ? MEGA_OK : no_memory();
+    return ok ? MEGA_OK : punkt_no_memory();
 }
 
 /* ---- writing ---- */
@@ -145,7 +145,7 @@ mega_status mega_punkt_write(const mega_punkt *p, const char *folder)
         mega_buffer text = {0};
         put_kind(&p->table, k, &text);
         char *path = mega_path_join(folder, file_name[k]);
-        mega_status st = path == NULL ? no_memory() : mega_buffer_check(&text, "Punkt's parameters");
+        mega_status st = path == NULL ? punkt_no_memory() : mega_buffer_check(&text, "Punkt's parameters");
         if (st == MEGA_OK) st = mega_file_write_atomic(path, text.data != NULL ? text.data : "", text.size);
         mega_free(path);
         mega_buffer_fini(&text);

@@ -48,7 +48,7 @@ static const language_rules languages[] = {
     {EUROPEAN, ".?!", ",:;", NO_START, NON_WORD, CLOSES, "", true, false},
     {"", ".?!", ",:;", NO_START, NON_WORD, CLOSES, "", true, false}};
 
-static const language_rules *rules_of(const char *language)
+static const language_rules *punkt_language_rules(const char *language)
 {
     const language_rules *l = languages;
     const size_t n = language != NULL ? strlen(language) : 0;
@@ -61,12 +61,12 @@ static const language_rules *rules_of(const char *language)
 
 bool mega_punkt_knows(const char *language)
 {
-    return rules_of(language)->names[0] != '\0';
+    return punkt_language_rules(language)->names[0] != '\0';
 }
 
 bool mega_punkt_needs_none(const char *language)
 {
-    return rules_of(language)->is_unambiguous;
+    return punkt_language_rules(language)->is_unambiguous;
 }
 
 static void add_kind(punkt_rules *r, const char *characters, uint16_t kind)
@@ -92,13 +92,13 @@ static void add_kind(punkt_rules *r, const char *characters, uint16_t kind)
     }
 }
 
-static uint16_t kind_of(uint32_t cp);
+static uint16_t punkt_kind_at(uint32_t cp);
 
 void punkt_rules_init(punkt_rules *r, const char *language)
 {
-    const language_rules *l = rules_of(language);
+    const language_rules *l = punkt_language_rules(language);
     *r = (punkt_rules){.spaced = l->spaced, .closes_one = l->quotes[0] != '\0'};
-    for (uint32_t cp = 0; cp < PUNKT_NEAR; cp++) r->near[cp] = kind_of(cp);
+    for (uint32_t cp = 0; cp < PUNKT_NEAR; cp++) r->near[cp] = punkt_kind_at(cp);
     add_kind(r, l->ends, PUNKT_END | PUNKT_NON_WORD);
     add_kind(r, l->internal, PUNKT_INTERNAL);
     add_kind(r, l->no_start, PUNKT_NO_START);
@@ -137,7 +137,7 @@ static uint16_t case_of(uint32_t cp, utf8proc_category_t category)
     return 0;
 }
 
-static uint16_t kind_of(uint32_t cp)
+static uint16_t punkt_kind_at(uint32_t cp)
 {
     const utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)cp);
     const uint16_t kind = case_of(cp, category);
@@ -177,7 +177,7 @@ uint16_t punkt_kind_beyond(const punkt_rules *r, const char *text, size_t n, int
     }
     if (cp < PUNKT_NEAR) return r->near[cp];
     if ((cp >= 0x4e00 && cp < 0x9fff) || (cp >= 0xac00 && cp < 0xd7a3)) return PUNKT_LETTER;
-    return kind_of(cp) | special_kind(r, cp);
+    return punkt_kind_at(cp) | special_kind(r, cp);
 }
 
 bool punkt_is_end(const punkt_rules *r, const char *text, size_t n, int *length)
@@ -193,7 +193,7 @@ bool punkt_is_end(const punkt_rules *r, const char *text, size_t n, int *length)
 enum { SIGMA = 0x3a3, SMALL_SIGMA = 0x3c3, FINAL_SIGMA = 0x3c2, CAPITAL_I_WITH_DOT = 0x130 };
 
 /* Characters that are passed over when looking whether a letter stands beside a sigma. */
-static bool is_case_ignorable(uint32_t cp)
+static bool punkt_is_case_ignorable(uint32_t cp)
 {
     static const uint32_t marks[] = {'\'',   '.',    ':',    '^',    '`',    0xb7,   0x387,  0x55f,  0x5f4, 0x2018,
                                      0x2019, 0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
@@ -204,7 +204,7 @@ static bool is_case_ignorable(uint32_t cp)
            c == UTF8PROC_CATEGORY_LM || c == UTF8PROC_CATEGORY_SK;
 }
 
-static bool is_cased(uint32_t cp)
+static bool punkt_is_cased(uint32_t cp)
 {
     const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return c == UTF8PROC_CATEGORY_LT || case_of(cp, c) != 0;
@@ -221,7 +221,7 @@ static bool has_cased(const char *text, size_t n, size_t at, bool back)
         }
         const int length = mega_utf8_decode((const uint8_t *)text + at, n - at, &cp);
         if (length == 0) return false;
-        if (!is_case_ignorable(cp)) return is_cased(cp);
+        if (!punkt_is_case_ignorable(cp)) return punkt_is_cased(cp);
         if (!back) at += (size_t)length;
     }
     return false;

@@ -12,7 +12,7 @@ void punkt_table_fini(punkt_table *t)
     *t = (punkt_table){.types = 0};
 }
 
-static uint64_t hash_of(const char *name, size_t bytes)
+static uint64_t punkt_hash(const char *name, size_t bytes)
 {
     uint64_t h = bytes * 0x9e3779b97f4a7c15u, eight = 0;
     for (; bytes >= 8; name += 8, bytes -= 8) {
@@ -33,13 +33,13 @@ static uint64_t hash_of_pair(uint64_t first, uint64_t second)
 
 void punkt_prefetch(const punkt_table *t, const char *name, size_t bytes)
 {
-    if (t->type_slots > 0) __builtin_prefetch(&t->type_slot[hash_of(name, bytes) & (uint64_t)(t->type_slots - 1)]);
+    if (t->type_slots > 0) __builtin_prefetch(&t->type_slot[punkt_hash(name, bytes) & (uint64_t)(t->type_slots - 1)]);
 }
 
 int64_t punkt_find(const punkt_table *t, const char *name, size_t bytes)
 {
     if (t->type_slots == 0) return -1;
-    const uint64_t hash = hash_of(name, bytes);
+    const uint64_t hash = punkt_hash(name, bytes);
     for (uint64_t at = hash;; at++) {
         const uint64_t slot = t->type_slot[at & (uint64_t)(t->type_slots - 1)];
         if (slot == 0) return -1;
@@ -94,7 +94,8 @@ int64_t punkt_add(punkt_table *t, const char *name, size_t bytes)
         !mega_array_reserve(&t->type, &t->type_capacity, t->types + 1, sizeof *t->type) ||
         !mega_buffer_reserve(&t->names, bytes + 1) || !mega_buffer_append(&t->names, name, bytes))
         return -1;
-    t->type[t->types] = (punkt_type){.hash = hash_of(name, bytes), .name = (uint32_t)at, .name_bytes = (uint32_t)bytes};
+    t->type[t->types] =
+        (punkt_type){.hash = punkt_hash(name, bytes), .name = (uint32_t)at, .name_bytes = (uint32_t)bytes};
     put_slot(t->type_slot, t->type_slots, t->type[t->types].hash, t->types);
     return t->types++;
 }

@@ -52,7 +52,7 @@ void mega_punkt_trainer_destroy(mega_punkt_trainer *t)
 
 /* ---- words of a text ---- */
 
-static const char *name_of(const mega_punkt_trainer *t, int64_t type)
+static const char *punkt_type_name(const mega_punkt_trainer *t, int64_t type)
 {
     return t->counts.names.data + t->counts.type[type].name;
 }
@@ -70,7 +70,7 @@ static bool has_letter(const punkt_rules *r, const char *text, size_t n, bool al
     return all && n > 0;
 }
 
-static bool take_word(mega_punkt_trainer *t, bool starts_line, bool starts_paragraph)
+static bool punkt_take_word(mega_punkt_trainer *t, bool starts_line, bool starts_paragraph)
 {
     const punkt_word *w = &t->scratch;
     if (w->type.failed || !mega_array_reserve(&t->word, &t->word_capacity, t->words + 1, sizeof *t->word)) return false;
@@ -109,7 +109,7 @@ static bool take_words(mega_punkt_trainer *t, const char *text, size_t bytes)
         size_t word = at;
         bool any = false;
         for (; ok && punkt_next_word(&t->p->rules, text, end, &word, &t->scratch); any = true)
-            ok = take_word(t, !any, !any && paragraph);
+            ok = punkt_take_word(t, !any, !any && paragraph);
         paragraph = !any;
         at = end + 1;
     }
@@ -178,7 +178,7 @@ static double abbreviation_score(mega_punkt_trainer *t, const char *stem, size_t
 
 static void judge_type(mega_punkt_trainer *t, uint32_t type)
 {
-    const char *name = name_of(t, type);
+    const char *name = punkt_type_name(t, type);
     const size_t n = t->counts.type[type].name_bytes;
     const bool candidate = name[n - 1] == '.';
     if ((n == sizeof PUNKT_NUMBER - 1 && memcmp(name, PUNKT_NUMBER, n) == 0) ||
@@ -213,7 +213,7 @@ static void first_pass(mega_punkt_trainer *t, learnt_word *w)
 }
 
 /* Where in a sentence types occur, with and without a capital (section 4.1.1). */
-static void note_case(mega_punkt_trainer *t)
+static void punkt_note_case(mega_punkt_trainer *t)
 {
     enum { INSIDE, BEGIN, UNKNOWN } at = INSIDE;
     static const uint8_t upper[] = {ORTHO_MID_UC, ORTHO_BEG_UC, ORTHO_UNK_UC},
@@ -223,7 +223,7 @@ static void note_case(mega_punkt_trainer *t)
         if (w->starts_paragraph && at != UNKNOWN) at = BEGIN;
         if (w->starts_line && at == INSIDE) at = UNKNOWN;
         if (w->kind & (PUNKT_UPPER | PUNKT_LOWER)) {
-            const char *name = name_of(t, w->type);
+            const char *name = punkt_type_name(t, w->type);
             const size_t n = t->counts.type[w->type].name_bytes;
             punkt_type *type = parameter(t, name, w->ends ? without_period(name, n) : n);
             if (type != NULL) type->ortho |= w->kind & PUNKT_LOWER ? lower[at] : upper[at];
@@ -238,7 +238,7 @@ static void note_case(mega_punkt_trainer *t)
 static bool is_rare_abbreviation(mega_punkt_trainer *t, const learnt_word *w, const learnt_word *next)
 {
     if (w->abbreviation || !w->ends) return false;
-    const char *name = name_of(t, w->type);
+    const char *name = punkt_type_name(t, w->type);
     const size_t n = without_period(name, t->counts.type[w->type].name_bytes);
     size_t shorter = n; /* without its last character, as the definition has it */
     while (shorter > 0 && ((uint8_t)name[--shorter] & 0xc0) == 0x80) continue;
@@ -246,7 +246,7 @@ static bool is_rare_abbreviation(mega_punkt_trainer *t, const learnt_word *w, co
     if ((flags_of(t, name, n) & TYPE_ABBREVIATION) || count >= RARE) return false;
     if (next->kind & PUNKT_INTERNAL) return true;
     if (!(next->kind & PUNKT_LOWER)) return false;
-    const char *after = name_of(t, next->type);
+    const char *after = punkt_type_name(t, next->type);
     const size_t bytes = t->counts.type[next->type].name_bytes;
     const int64_t type = punkt_find(&t->p->table, after, next->ends ? without_period(after, bytes) : bytes);
     const uint8_t ortho = type >= 0 ? t->p->table.type[type].ortho : 0;
@@ -254,9 +254,9 @@ static bool is_rare_abbreviation(mega_punkt_trainer *t, const learnt_word *w, co
 }
 
 /* The number of a part of a type's name in the counts. The name is copied: adding it may move all names. */
-static int64_t counted(mega_punkt_trainer *t, uint32_t type, bool whole)
+static int64_t punkt_count_index(mega_punkt_trainer *t, uint32_t type, bool whole)
 {
-    const char *name = name_of(t, type);
+    const char *name = punkt_type_name(t, type);
     const size_t n = t->counts.type[type].name_bytes, stem = whole ? n : without_period(name, n);
     if (stem == n) return type;
     t->key.size = 0;
@@ -269,20 +269,20 @@ static int64_t counted(mega_punkt_trainer *t, uint32_t type, bool whole)
 static void note_pair(mega_punkt_trainer *t, const learnt_word *w, const learnt_word *next)
 {
     const punkt_rules *r = &t->p->rules;
-    const int64_t stem = counted(t, w->type, false);
+    const int64_t stem = punkt_count_index(t, w->type, false);
     if (stem < 0) return;
     t->counts.type[stem].follows++;
     t->counts.type[stem].numeric += next->is_number;
     if (is_rare_abbreviation(t, w, next)) {
-        punkt_type *type = parameter(t, name_of(t, stem), t->counts.type[stem].name_bytes);
+        punkt_type *type = parameter(t, punkt_type_name(t, stem), t->counts.type[stem].name_bytes);
         if (type != NULL) type->flags |= TYPE_ABBREVIATION;
     }
     const bool weak = w->is_number || w->is_initial;
     if (w->ends && !weak && next->is_alpha) t->counts.type[next->type].starts++;
-    if (!w->ends || !weak || !has_letter(r, name_of(t, w->type), t->counts.type[w->type].name_bytes, false) ||
-        !has_letter(r, name_of(t, next->type), t->counts.type[next->type].name_bytes, false))
+    if (!w->ends || !weak || !has_letter(r, punkt_type_name(t, w->type), t->counts.type[w->type].name_bytes, false) ||
+        !has_letter(r, punkt_type_name(t, next->type), t->counts.type[next->type].name_bytes, false))
         return;
-    const int64_t pair = punkt_add_pair(&t->counts, stem, counted(t, next->type, !next->ends));
+    const int64_t pair = punkt_add_pair(&t->counts, stem, punkt_count_index(t, next->type, !next->ends));
     t->failed = t->failed || pair < 0;
     if (pair >= 0) t->counts.pair[pair].count++;
 }
@@ -298,7 +298,7 @@ mega_status mega_punkt_learn(mega_punkt_trainer *t, const char *text, size_t byt
         first_pass(t, &t->word[i]);
         t->ends += t->word[i].ends;
     }
-    note_case(t);
+    punkt_note_case(t);
     for (int64_t i = 0; i + 1 < t->words && !t->failed; i++)
         if (t->word[i].period) note_pair(t, &t->word[i], &t->word[i + 1]);
     return t->failed ? MEGA_NO_MEMORY("sentences", "counts of words") : MEGA_OK;
@@ -311,7 +311,7 @@ static void find_starters(mega_punkt_trainer *t)
     for (int64_t i = 0; i < t->counts.types && !t->failed; i++) {
         const double starts = (double)t->counts.type[i].starts, total = (double)t->total, ends = (double)t->ends;
         if (starts == 0) continue;
-        const char *name = name_of(t, i);
+        const char *name = punkt_type_name(t, i);
         const size_t n = t->counts.type[i].name_bytes;
         const double count = (double)(count_of(t, name, n, false) + count_of(t, name, n, true));
         if (count < starts || pair_likelihood(ends, count, starts, total) < starter_least ||
@@ -326,7 +326,7 @@ static void find_pairs(mega_punkt_trainer *t)
 {
     for (int64_t i = 0; i < t->counts.pairs && !t->failed; i++) {
         const punkt_pair pair = t->counts.pair[i];
-        const char *first = name_of(t, pair.first), *second = name_of(t, pair.second);
+        const char *first = punkt_type_name(t, pair.first), *second = punkt_type_name(t, pair.second);
         const size_t n = t->counts.type[pair.first].name_bytes, m = t->counts.type[pair.second].name_bytes;
         if (flags_of(t, second, m) & TYPE_NEW_STARTER) continue;
         const int64_t a = count_of(t, first, n, false) + count_of(t, first, n, true);
@@ -345,7 +345,7 @@ static void find_numeric(mega_punkt_trainer *t)
 {
     for (int64_t i = 0; i < t->counts.types && !t->failed; i++) {
         const punkt_type *c = &t->counts.type[i];
-        const char *name = name_of(t, i);
+        const char *name = punkt_type_name(t, i);
         if (c->numeric < NUMERIC_LEAST || (double)c->numeric / (double)c->follows < numeric_part) continue;
         if (flags_of(t, name, c->name_bytes) & TYPE_SEED) continue;
         punkt_type *type = parameter(t, name, c->name_bytes);

@@ -52,7 +52,7 @@ static size_t word_end(const punkt_rules *r, const char *text, size_t at, size_t
 }
 
 /* -?[.,]?digit[digits , . -]*, with or without a period behind it */
-static bool is_number(const punkt_rules *r, const char *text, size_t n)
+static bool is_punkt_number(const punkt_rules *r, const char *text, size_t n)
 {
     size_t at = 0;
     int length = 1;
@@ -67,7 +67,7 @@ static bool is_number(const punkt_rules *r, const char *text, size_t n)
     return any;
 }
 
-static void describe(const punkt_rules *r, punkt_word *w)
+static void punkt_describe_word(const punkt_rules *r, punkt_word *w)
 {
     int length = 1;
     const char *text = w->text;
@@ -76,7 +76,7 @@ static void describe(const punkt_rules *r, punkt_word *w)
     w->period = text[n - 1] == '.';
     w->is_initial = (w->kind & PUNKT_LETTER) && n == (size_t)length + 1 && w->period;
     w->is_ellipsis = n >= 2 && text[0] == '.' && text[1] == '.'; /* such a word is a run of periods */
-    w->is_number = is_number(r, text, n);
+    w->is_number = is_punkt_number(r, text, n);
     w->stem = STEM_UNKNOWN;
     w->starts_line = w->starts_paragraph = w->abbreviation = w->ellipsis = w->ends = false;
     w->type.size = 0;
@@ -101,7 +101,7 @@ bool punkt_next_word(const punkt_rules *r, const char *text, size_t end, size_t 
     out->text = text + *at;
     out->bytes = stop - *at;
     *at = stop;
-    describe(r, out);
+    punkt_describe_word(r, out);
     return true;
 }
 

@@ -25,7 +25,7 @@ static bool is_white(const vocab_lines *l, uint32_t cp)
     return unicode_class(cp) == MEGA_CLASS_SPACE || (l->megatron && cp >= 0x1C && cp <= 0x1F);
 }
 
-static bool next_line(vocab_lines *l)
+static bool bert_next_line(vocab_lines *l)
 {
     if (l->at >= l->size) return false;
     const char *begin = l->text + l->at, *end = begin, *const last = l->text + l->size;
@@ -73,14 +73,14 @@ static mega_status add_lines(mega_vocabulary *v, const char *path, const mega_sp
     return MEGA_OK;
 }
 
-static mega_status read_lines(mega_vocabulary *v, const char *path, const char *text, size_t size, bool megatron)
+static mega_status bert_read_lines(mega_vocabulary *v, const char *path, const char *text, size_t size, bool megatron)
 {
     vocab_lines l = {.text = text, .size = size, .megatron = megatron};
     mega_span *line = NULL;
     int64_t count = 0, capacity = 0;
     MEGA_TRY(check_utf8(path, text, size));
     MEGA_TRY(mega_encoding_refuse_mark(path, text, size));
-    while (next_line(&l)) {
+    while (bert_next_line(&l)) {
         if (!mega_array_reserve(&line, &capacity, count + 1, sizeof *line)) {
             mega_free(line);
             return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lines", path);
@@ -137,7 +137,7 @@ static mega_status make_steps(mega_pipeline *p, bool lower)
 }
 
 /* `<extra_id_N>` are those of a T5, whose texts have nothing around them. */
-static mega_status keep(mega_tokenizer *t, int64_t extra_ids, char **text, size_t size)
+static mega_status bert_keep_text(mega_tokenizer *t, int64_t extra_ids, char **text, size_t size)
 {
     const bool t5 = extra_ids > 0;
     const mega_made made = {.class = t5 ? "PreTrainedTokenizerFast" : "BertTokenizer",
@@ -152,7 +152,8 @@ static mega_status keep(mega_tokenizer *t, int64_t extra_ids, char **text, size_
     return MEGA_OK;
 }
 
-static mega_status fill(mega_tokenizer *t, const char *path, int64_t extra_ids, char **text, size_t size)
+static mega_status bert_fill_vocabulary(mega_tokenizer *t, const char *path, int64_t extra_ids, char **text,
+                                        size_t size)
 {
     enum { LONGEST_WORD = 200 };
     mega_pipeline *p = t->pipe = mega_calloc(1, sizeof *p);
@@ -160,11 +161,11 @@ static mega_status fill(mega_tokenizer *t, const char *path, int64_t extra_ids, 
     p->model = MEGA_MODEL_WORDPIECE;
     p->longest_word = LONGEST_WORD;
     MEGA_TRY(make_steps(p, t->kind == MEGA_KIND_BERT_LOWER));
-    MEGA_TRY(read_lines(&t->vocabulary, path, *text, size, true));
+    MEGA_TRY(bert_read_lines(&t->vocabulary, path, *text, size, true));
     MEGA_TRY(mega_pipeline_build_trie(p, &t->vocabulary));
     MEGA_TRY(add_roles(t, path, extra_ids));
     p->unknown = mega_vocabulary_find(&t->vocabulary, "[UNK]", 5, false);
-    MEGA_TRY(keep(t, extra_ids, text, size));
+    MEGA_TRY(bert_keep_text(t, extra_ids, text, size));
     return mega_tokenizer_finish(t);
 }
 
@@ -173,7 +174,7 @@ mega_status mega_tokenizer_read_bert_text(const char *path, mega_tokenizer_kind 
 {
     mega_tokenizer *t = NULL;
     mega_status st = mega_tokenizer_begin(kind, path, &t);
-    if (st == MEGA_OK) st = fill(t, path, extra_ids, text, size);
+    if (st == MEGA_OK) st = bert_fill_vocabulary(t, path, extra_ids, text, size);
     if (st == MEGA_OK) *out = t;
     else
         mega_tokenizer_destroy(t);
@@ -190,7 +191,7 @@ typedef struct bert_config {
 static const char *const role_keys[] = {"unk_token", "cls_token", "sep_token", "pad_token", "mask_token"};
 enum { UNK, CLS, SEP, ROLES = 5 };
 
-static void put_text(mega_buffer *out, const char *before, const char *text, const char *after)
+static void bert_put_text(mega_buffer *out, const char *before, const char *text, const char *after)
 {
     mega_buffer_puts(out, before);
     mega_json_quote(out, text, strlen(text));
@@ -202,7 +203,7 @@ static mega_status put_vocabulary(mega_buffer *out, const char *path, const char
                                   const bert_config *config, int64_t id_of[ROLES])
 {
     mega_vocabulary v = {0};
-    const mega_status st = read_lines(&v, path, text, size, false);
+    const mega_status st = bert_read_lines(&v, path, text, size, false);
     const char *between = "";
     for (int64_t id = 0; id < v.size && st == MEGA_OK; id++) {
         const mega_token *token = mega_vocabulary_get(&v, id);
@@ -222,8 +223,8 @@ static mega_status put_vocabulary(mega_buffer *out, const char *path, const char
 static mega_status put_json(mega_buffer *out, const char *path, const char *text, size_t size, const bert_config *c)
 {
     int64_t id_of[ROLES] = {-1, -1, -1, -1, -1};
-    put_text(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"WordPiece\",\"unk_token\":", c->text[UNK],
-             ",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{");
+    bert_put_text(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"WordPiece\",\"unk_token\":", c->text[UNK],
+                  ",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{");
     MEGA_TRY(put_vocabulary(out, path, text, size, c, id_of));
     mega_buffer_printf(out,
                        "}},\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":%s,"
@@ -244,9 +245,9 @@ static mega_status put_json(mega_buffer *out, const char *path, const char *text
         mega_json_put_added(out, c->text[i], strlen(c->text[i]), id_of[i], false, true);
     }
     mega_buffer_puts(out, "],\"post_processor\":{\"type\":\"BertProcessing\",");
-    put_text(out, "\"cls\":[", c->text[CLS], "");
+    bert_put_text(out, "\"cls\":[", c->text[CLS], "");
     mega_buffer_printf(out, ",%lld],", (long long)id_of[CLS]);
-    put_text(out, "\"sep\":[", c->text[SEP], "");
+    bert_put_text(out, "\"sep\":[", c->text[SEP], "");
     mega_buffer_printf(out, ",%lld]}}\n", (long long)id_of[SEP]);
     return mega_buffer_check(out, path);
 }
@@ -258,7 +259,7 @@ mega_status mega_bert_json(const char *path, bool lower, const char *text, size_
     return put_json(out, path, text, size, &c);
 }
 
-static mega_status read_folder(const char *vocab, const mega_folder_rules *rules, mega_buffer *out)
+static mega_status bert_read_folder(const char *vocab, const mega_folder_rules *rules, mega_buffer *out)
 {
     static const mega_role roles[ROLES] = {MEGA_ROLE_UNK, MEGA_ROLE_CLS, MEGA_ROLE_SEP, MEGA_ROLE_PAD, MEGA_ROLE_MASK};
     bert_config c = {.lower = rules->lower != 0, .chinese = rules->chinese != 0, .strip = rules->strip};
@@ -280,7 +281,7 @@ mega_status mega_tokenizer_read_bert_folder(const char *vocab, const mega_folder
 {
     mega_buffer json = {0};
     mega_status st = mega_rules_check_class(rules, MEGA_CLASS_BERT, vocab);
-    if (st == MEGA_OK) st = read_folder(vocab, rules, &json);
+    if (st == MEGA_OK) st = bert_read_folder(vocab, rules, &json);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     return st;

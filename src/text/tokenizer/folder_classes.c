@@ -135,7 +135,7 @@ static bool lists(const char *words, const char *name, size_t n)
     return false;
 }
 
-static bool find_named(const char *name, mega_class *out)
+static bool classes_find_named(const char *name, mega_class *out)
 {
     for (int i = 0; i < MEGA_CLASSES; i++) {
         *out = (mega_class)i;
@@ -161,7 +161,7 @@ bool mega_class_find(const char *named, const char *model_type, bool byte_level,
     if (n > 4 && strcmp(named + n - 4, "Fast") == 0) n -= 4;
     if (n < sizeof name) memcpy(name, named, n);
     find_model_type(model_type, &of_model);
-    const bool built = find_named(name, &of_name);
+    const bool built = classes_find_named(name, &of_name);
     *out = of_model == MEGA_CLASSES ? MEGA_CLASS_FILE : of_model;
     if (named[0] == '\0') return true;
     const bool same = of_model == MEGA_CLASSES || (built && of_name == of_model);

@@ -52,7 +52,7 @@ static const struct {
     {"auto_map", KEY_CODE, IN(FILE), 0},
 };
 
-static mega_status refuse(const char *key, const char *why)
+static mega_status folder_refuse(const char *key, const char *why)
 {
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "tokenizer_config.json: %s: %s", key, why);
 }
@@ -64,8 +64,8 @@ static mega_status read_files(const char *key, const json_t *v)
     json_array_foreach(v, i, name)
     {
         if (json_is_string(name) && strcmp(json_string_value(name), "tokenizer.json") != 0)
-            return refuse(key,
-                          "a file for a version of `transformers` is not supported; expected tokenizer.json alone");
+            return folder_refuse(
+                key, "a file for a version of `transformers` is not supported; expected tokenizer.json alone");
     }
     return MEGA_OK;
 }
@@ -84,7 +84,7 @@ static mega_status read_key(mega_folder_rules *r, size_t k, const json_t *v)
         else if (keys[k].kind == KEY_BOOL)
             *(bool *)to = json_is_true(v);
         else if (json_is_true(v))
-            return refuse(key, "true is not supported; write its expression into tokenizer.json");
+            return folder_refuse(key, "true is not supported; write its expression into tokenizer.json");
         return MEGA_OK;
     case KEY_COUNT:
         if (!mega_json_id(v) || json_number_value(v) > MEGA_TOKENIZER_EXTRA_IDS)
@@ -93,12 +93,13 @@ static mega_status read_key(mega_folder_rules *r, size_t k, const json_t *v)
         *(int64_t *)to = (int64_t)json_number_value(v);
         return MEGA_OK;
     case KEY_EMPTY:
-        return json_array_size(v) == 0 ? MEGA_OK : refuse(key, "positional arguments of a class are not supported");
+        return json_array_size(v) == 0 ? MEGA_OK
+                                       : folder_refuse(key, "positional arguments of a class are not supported");
     case KEY_FILES: return read_files(key, v);
     case KEY_CODE:
         if (json_object_get(v, "AutoTokenizer") == NULL && !json_is_array(v)) return MEGA_OK;
-        return refuse(key, "code of the folder's own is not run; save the tokenizer as a tokenizer.json of "
-                           "PreTrainedTokenizerFast");
+        return folder_refuse(key, "code of the folder's own is not run; save the tokenizer as a tokenizer.json of "
+                                  "PreTrainedTokenizerFast");
     }
     return MEGA_OK;
 }
@@ -115,7 +116,7 @@ static mega_status read_keys(mega_folder_rules *r, const json_t *root, bool clas
 }
 
 /* Numbers are read as real ones: a model_max_length of 1e30 is common. */
-static mega_status load(const char *folder, const char *name, json_t **out)
+static mega_status load_folder_json(const char *folder, const char *name, json_t **out)
 {
     char *path = mega_path_join(folder, name), *text = NULL;
     size_t size;
@@ -134,7 +135,7 @@ static mega_status load(const char *folder, const char *name, json_t **out)
     return st;
 }
 
-static const char *text_of(const json_t *root, const char *key)
+static const char *folder_text(const json_t *root, const char *key)
 {
     const char *text = json_string_value(json_object_get(root, key));
     return text == NULL ? "" : text;
@@ -152,20 +153,20 @@ static mega_status has_byte_level(const char *folder, bool *out)
     return st;
 }
 
-static mega_status find_class(mega_folder_rules *r, const char *folder, const json_t *config, const json_t *model,
-                              const json_t *kept, bool *is_known)
+static mega_status find_tokenizer_class(mega_folder_rules *r, const char *folder, const json_t *config,
+                                        const json_t *model, const json_t *kept, bool *is_known)
 {
-    const char *named = text_of(config, "tokenizer_class"), *model_type = text_of(model, "model_type");
+    const char *named = folder_text(config, "tokenizer_class"), *model_type = folder_text(model, "model_type");
     r->class_source = named[0] != '\0' ? "tokenizer_config.json: tokenizer_class" : "config.json: tokenizer_class";
     bool byte_level = false;
     /* a folder that megalith wrote says all of it itself: a model of any type may have any of our tokenizers */
     r->is_ours = json_object_get(config, "megalith_tokenizer_type") != NULL;
     if (r->is_ours) model_type = "";
     else if (kept != NULL) {
-        named = text_of(kept, "tokenizer_class");
-        model_type = text_of(kept, "model_type");
+        named = folder_text(kept, "tokenizer_class");
+        model_type = folder_text(kept, "model_type");
     } else if (named[0] == '\0')
-        named = text_of(model, "tokenizer_class");
+        named = folder_text(model, "tokenizer_class");
     snprintf(r->named, sizeof r->named, "%s", named);
     snprintf(r->model_type, sizeof r->model_type, "%s", model_type);
     if (strncmp(named, "LlamaTokenizer", 14) == 0) MEGA_TRY(has_byte_level(folder, &byte_level));
@@ -180,13 +181,13 @@ static mega_status find_class(mega_folder_rules *r, const char *folder, const js
                      r->class_source, named);
 }
 
-static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class plain, json_t *root[5])
+static mega_status folder_read_keys(mega_folder_rules *r, const char *folder, mega_class plain, json_t *root[5])
 {
     static const char *const names[] = {"tokenizer_config.json", "config.json", "special_tokens_map.json",
                                         "added_tokens.json", MEGA_RULES_FILE};
     bool is_known = false;
     for (int i = 0; i < 5; i++) {
-        const mega_status st = load(folder, names[i], &root[i]);
+        const mega_status st = load_folder_json(folder, names[i], &root[i]);
         if (i != 1 || st != MEGA_ERR_FORMAT) MEGA_TRY(st);
         else { /* it is about a model, or a file of another program: the tokenizer does not depend on it */
             json_decref(root[i]);
@@ -196,7 +197,7 @@ static mega_status read_all(mega_folder_rules *r, const char *folder, mega_class
     }
     r->has_json = plain == MEGA_CLASS_FILE;
     r->has_config = root[0] != NULL || root[2] != NULL;
-    MEGA_TRY(find_class(r, folder, root[0], root[1], root[4], &is_known));
+    MEGA_TRY(find_tokenizer_class(r, folder, root[0], root[1], root[4], &is_known));
     const bool is_mt5 = plain == MEGA_CLASS_T5 && strncmp(r->class_name, "MT5Tokenizer", 12) == 0;
     if (r->class == MEGA_CLASS_FILE && (!r->names_class || is_mt5)) r->class = plain;
     MEGA_TRY(read_keys(r, root[0], is_known));
@@ -222,7 +223,7 @@ mega_status mega_rules_read(const char *path, mega_class plain, bool has_pieces,
                                .has_pieces = has_pieces,
                                .config = folder == NULL ? NULL : mega_path_join(folder, "tokenizer_config.json")};
     mega_status st = out->config != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", path);
-    if (st == MEGA_OK && (st = read_all(out, folder, plain, root)) != MEGA_OK)
+    if (st == MEGA_OK && (st = folder_read_keys(out, folder, plain, root)) != MEGA_OK)
         MEGA_CONTEXT("tokenizer folder %s", folder);
     for (int i = 0; i < 5; i++) json_decref(root[i]);
     mega_free(folder);

@@ -63,7 +63,7 @@ static mega_rule_token *find(const mega_rule_tokens *list, const mega_rule_token
 }
 
 /* The same, or gives the token of this text these flags: what was special once stays so. */
-static mega_status put(mega_rule_tokens *list, const mega_rule_token *token)
+static mega_status folder_rules_put(mega_rule_tokens *list, const mega_rule_token *token)
 {
     mega_rule_token *same = find(list, token);
     if (token->size == 0) return MEGA_OK;
@@ -96,7 +96,7 @@ static bool is_text_of_role(const mega_folder_rules *r, const mega_rule_token *t
     return is;
 }
 
-static int by_id(const void *a, const void *b)
+static int by_token_id(const void *a, const void *b)
 {
     const mega_rule_token *x = a, *y = b;
     if (x->id != y->id) return (x->id > y->id) - (x->id < y->id);
@@ -126,7 +126,7 @@ static mega_status put_named(mega_rule_tokens *out, const mega_folder_rules *r, 
         t.special = true;
         if (!t.says_normalized) t.normalized = false;
     }
-    return put(out, &t);
+    return folder_rules_put(out, &t);
 }
 
 /* The tokens with an id, in its order, for those of a list whose own ids are what they are. */
@@ -138,7 +138,7 @@ static mega_status put_sorted(mega_rule_tokens *out, const mega_folder_rules *r,
     for (int i = 0; i < r->decoder.count && st == MEGA_OK; i++) st = mega_rule_tokens_append(&all, &r->decoder.list[i]);
     for (int i = 0; i < own->count && st == MEGA_OK && !r->has_decoder; i++)
         st = mixes ? put_by_id(&all, &own->list[i]) : mega_rule_tokens_append(&all, &own->list[i]);
-    if (st == MEGA_OK && all.count > 0) qsort(all.list, (size_t)all.count, sizeof *all.list, by_id);
+    if (st == MEGA_OK && all.count > 0) qsort(all.list, (size_t)all.count, sizeof *all.list, by_token_id);
     for (int i = 0; i < all.count && st == MEGA_OK; i++)
         st = put_named(out, r, &all.list[i], r->class == MEGA_CLASS_FILE ? own : NULL);
     mega_rule_tokens_fini(&all);
@@ -168,7 +168,7 @@ static mega_status want_all(mega_rule_tokens *wanted, const mega_rule_tokens *kn
 static mega_status put_plain(mega_rule_tokens *out, const mega_rule_token *token)
 {
     const mega_rule_token t = {.content = token->content, .size = token->size, .id = -1, .special = true};
-    return t.content == NULL ? MEGA_OK : put(out, &t);
+    return t.content == NULL ? MEGA_OK : folder_rules_put(out, &t);
 }
 
 /* Those of tokenizer.json first, where the class reads them from there; then those with an id in its order, then each
@@ -192,7 +192,7 @@ mega_status mega_rules_tokens(const mega_folder_rules *r, const mega_rule_tokens
 
 /* ---- files ---- */
 
-static mega_status wrong(const char *file, const char *key, const char *expected)
+static mega_status folder_rules_mistake(const char *file, const char *key, const char *expected)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: %s: expected %s", file, key, expected);
 }
@@ -204,7 +204,8 @@ static mega_status read_token(const char *file, const char *key, const json_t *v
     const bool whole = json_is_object(v);
     const json_t *content = whole ? json_object_get(v, "content") : v;
     *out = (mega_rule_token){.id = -1, .special = is_role || !whole, .is_string = !whole};
-    if (!json_is_string(content)) return wrong(file, key, "a token: a string, or an object with \"content\"");
+    if (!json_is_string(content))
+        return folder_rules_mistake(file, key, "a token: a string, or an object with \"content\"");
     bool *const to[] = {&out->special, &out->normalized, &out->lstrip, &out->rstrip, &out->single_word};
     for (size_t i = 0; i < sizeof flags / sizeof *flags && whole; i++) {
         const json_t *flag = json_object_get(v, flags[i]);
@@ -241,7 +242,8 @@ static bool is_role(const char *key)
     return is;
 }
 
-static mega_status add_token(mega_rule_tokens *list, const char *file, const char *key, const json_t *v, bool is_role)
+static mega_status folder_rules_add_token(mega_rule_tokens *list, const char *file, const char *key, const json_t *v,
+                                          bool is_role)
 {
     mega_rule_token token;
     MEGA_TRY(read_token(file, key, v, is_role, &token));
@@ -250,13 +252,13 @@ static mega_status add_token(mega_rule_tokens *list, const char *file, const cha
     return st;
 }
 
-static mega_status read_list(mega_folder_rules *r, const char *file, const char *key, const json_t *list)
+static mega_status folder_rules_read_list(mega_folder_rules *r, const char *file, const char *key, const json_t *list)
 {
     size_t i;
     json_t *v;
     if (list == NULL || json_is_null(list)) return MEGA_OK;
-    if (!json_is_array(list)) return wrong(file, key, "a list of tokens");
-    json_array_foreach(list, i, v) MEGA_TRY(add_token(&r->more, file, key, v, false));
+    if (!json_is_array(list)) return folder_rules_mistake(file, key, "a list of tokens");
+    json_array_foreach(list, i, v) MEGA_TRY(folder_rules_add_token(&r->more, file, key, v, false));
     r->has_extra = true;
     return MEGA_OK;
 }
@@ -271,9 +273,10 @@ static mega_status read_extras(mega_folder_rules *r, const char *file, const jso
     static const char older[] = "additional_special_tokens";
     const json_t *extra = json_object_get(root, extra_key);
     const bool is_list = !json_is_object(extra) && extra != NULL && !json_is_null(extra);
-    if (json_array_size(extra) > 0 || (is_list && !json_is_array(extra))) return read_list(r, file, extra_key, extra);
+    if (json_array_size(extra) > 0 || (is_list && !json_is_array(extra)))
+        return folder_rules_read_list(r, file, extra_key, extra);
     if (r->has_extra || (r->has_pieces && (is_older || json_object_size(extra) > 0))) return MEGA_OK;
-    return read_list(r, file, older, json_object_get(root, older));
+    return folder_rules_read_list(r, file, older, json_object_get(root, older));
 }
 
 /* "image_token": a role of the model's own. */
@@ -296,10 +299,10 @@ static mega_status gather_named(json_t *first, json_t *later, json_t *config, js
     if (json_is_object(v)) failed |= json_object_update(later, v);
     if (json_is_null(specific)) specific = NULL;
     if (specific != NULL && !json_is_object(specific))
-        return wrong("tokenizer_config.json", specific_key, "an object of names and tokens");
+        return folder_rules_mistake("tokenizer_config.json", specific_key, "an object of names and tokens");
     if (json_object_get(map, specific_key) != NULL)
-        return wrong("special_tokens_map.json", specific_key,
-                     "no such key in this file; it is one of tokenizer_config.json");
+        return folder_rules_mistake("special_tokens_map.json", specific_key,
+                                    "no such key in this file; it is one of tokenizer_config.json");
     if (json_object_size(later) == 0 && specific != NULL) failed |= json_object_update(later, specific);
     json_object_foreach(config, key, v) if (is_own_role(key) && json_object_get(v, "__type") != NULL) failed |=
         json_object_set(first, key, v);
@@ -324,7 +327,7 @@ mega_status mega_rules_read_named(mega_folder_rules *r, json_t *config, json_t *
             st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                            "tokenizer_config.json: \"%s\" in %s or %s is not supported; say it outside of them", key,
                            specific_key, extra_key);
-        if (st == MEGA_OK) st = add_token(&r->own_roles, file, key, v, true);
+        if (st == MEGA_OK) st = folder_rules_add_token(&r->own_roles, file, key, v, true);
     }
     json_decref(first);
     json_decref(later);
@@ -342,7 +345,7 @@ static mega_status read_decoder(mega_folder_rules *r, const char *file, json_t *
     const char *key;
     json_t *v;
     if (list == NULL || json_is_null(list)) return MEGA_OK;
-    if (!json_is_object(list)) return wrong(file, "added_tokens_decoder", "an object of ids and tokens");
+    if (!json_is_object(list)) return folder_rules_mistake(file, "added_tokens_decoder", "an object of ids and tokens");
     r->has_decoder = true;
     json_object_foreach(list, key, v)
     {
@@ -351,7 +354,8 @@ static mega_status read_decoder(mega_folder_rules *r, const char *file, json_t *
         const long long id = strtoll(key, &end, 10);
         if (*end != '\0' || key[0] == '\0' || id < 0)
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: added_tokens_decoder: '%s' is not an id", file, key);
-        if (!json_is_object(v)) return wrong(file, "added_tokens_decoder", "an object with \"content\" for each id");
+        if (!json_is_object(v))
+            return folder_rules_mistake(file, "added_tokens_decoder", "an object with \"content\" for each id");
         MEGA_TRY(read_token(file, "added_tokens_decoder", v, false, &token));
         token.id = id;
         token.at = (size_t)r->decoder.count;
@@ -369,7 +373,7 @@ static mega_status read_added(mega_folder_rules *r, const char *file, json_t *ro
     json_t *v;
     json_object_foreach(root, key, v)
     {
-        if (!mega_json_id(v)) return wrong(file, key, "its id, 0 or more");
+        if (!mega_json_id(v)) return folder_rules_mistake(file, key, "its id, 0 or more");
         mega_rule_token token = {
             .content = (char *)(uintptr_t)key, .size = strlen(key), .id = (int64_t)json_number_value(v)};
         token.special = is_text_of_role(r, &token) || find(&r->more, &token) != NULL;

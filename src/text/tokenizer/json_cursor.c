@@ -232,7 +232,7 @@ bool mega_cursor_null(mega_cursor *c)
     return eat_word(c, "null");
 }
 
-static mega_status skip_number(mega_cursor *c)
+static mega_status cursor_skip_number(mega_cursor *c)
 {
     const size_t start = c->at;
     while (c->at < c->size && c->text[c->at] != '\0' && strchr("+-.0123456789eE", c->text[c->at]) != NULL) c->at++;
@@ -254,7 +254,7 @@ static mega_status cursor_skip_value(mega_cursor *c, int depth)
         }
     }
     if (eat_word(c, "true") || eat_word(c, "false") || eat_word(c, "null")) return MEGA_OK;
-    return skip_number(c);
+    return cursor_skip_number(c);
 }
 
 mega_status mega_cursor_skip(mega_cursor *c)

@@ -77,7 +77,7 @@ mega_status mega_json_steps(json_reader *r, size_t at, const char *key, json_ste
 }
 
 /* Reads {"String": …} or {"Regex": …} under "pattern"; the text is left in r->text. */
-static mega_status read_pattern(json_reader *r, size_t at, bool *is_regex)
+static mega_status pipeline_read_pattern(json_reader *r, size_t at, bool *is_regex)
 {
     static const char *const outer[] = {"pattern"}, *const inner[] = {"String", "Regex"};
     size_t pattern = 0, string = 0, regex = 0;
@@ -105,7 +105,7 @@ static mega_status compile_pattern(json_reader *r, size_t at, mega_regex **out)
 }
 
 /* The first one also says what the pre-tokenizers look at, which all of them see alike. */
-static mega_status read_bert(json_reader *r, size_t at, mega_normalize_step *s)
+static mega_status pipeline_read_bert(json_reader *r, size_t at, mega_normalize_step *s)
 {
     mega_bert_rules rules = {0};
     MEGA_TRY(key_bool(r, at, "clean_text", true, &rules.clean));
@@ -172,11 +172,11 @@ static mega_status read_normalizer(json_reader *r, size_t at, const char *type)
         MEGA_TRY(key_string(r, at, "prepend", ""));
         return mega_text_set(&s->to, r->text.data, r->text.size);
     }
-    if (s->kind == MEGA_NORMALIZE_BERT) return read_bert(r, at, s);
+    if (s->kind == MEGA_NORMALIZE_BERT) return pipeline_read_bert(r, at, s);
     if (s->kind == MEGA_NORMALIZE_PRECOMPILED) return read_precompiled(r, at, s);
     if (s->kind != MEGA_NORMALIZE_REPLACE) return MEGA_OK;
     bool is_regex;
-    MEGA_TRY(read_pattern(r, at, &is_regex));
+    MEGA_TRY(pipeline_read_pattern(r, at, &is_regex));
     MEGA_TRY(mega_text_set(&s->from, r->text.data, r->text.size));
     if (is_regex) {
         s->kind = MEGA_NORMALIZE_REPLACE_REGEX;
@@ -204,7 +204,7 @@ static mega_status read_split(json_reader *r, size_t at, mega_pre_step *s)
     bool is_regex;
     MEGA_TRY(read_behavior(r, at, "", &s->behavior));
     MEGA_TRY(key_bool(r, at, "invert", false, &s->invert));
-    MEGA_TRY(read_pattern(r, at, &is_regex));
+    MEGA_TRY(pipeline_read_pattern(r, at, &is_regex));
     MEGA_TRY(mega_text_set(&s->text, r->text.data, r->text.size));
     s->kind = is_regex ? MEGA_PRE_REGEX : MEGA_PRE_STRING;
     if (!is_regex) return MEGA_OK;
@@ -338,7 +338,7 @@ static mega_status read_decoder_replace(json_reader *r, size_t at)
 {
     bool is_regex;
     mega_text from = {0};
-    MEGA_TRY(read_pattern(r, at, &is_regex));
+    MEGA_TRY(pipeline_read_pattern(r, at, &is_regex));
     if (is_regex) return mega_cursor_fail(r->c, at, "a decoder that replaces by an expression is not supported");
     mega_status st = mega_text_set(&from, r->text.data, r->text.size);
     if (st == MEGA_OK) st = key_string(r, at, "content", "");
@@ -367,7 +367,7 @@ static mega_status read_decoder_strip(json_reader *r, size_t at)
     return MEGA_OK;
 }
 
-static mega_status read_decoder(json_reader *r, size_t at, const char *type)
+static mega_status pipeline_read_decoder(json_reader *r, size_t at, const char *type)
 {
     static const char known[] = "ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse, Strip (in this "
                                 "order)";
@@ -415,5 +415,5 @@ mega_status mega_pipeline_read(json_reader *r)
     MEGA_TRY(mega_json_steps(r, r->layout->pre_tokenizer, "pretokenizers", read_pre, 0));
     MEGA_TRY(expand_byte_level(r));
     if (p->byte_level) p->fast = fast_split(p);
-    return mega_json_steps(r, r->layout->decoder, "decoders", read_decoder, 0);
+    return mega_json_steps(r, r->layout->decoder, "decoders", pipeline_read_decoder, 0);
 }

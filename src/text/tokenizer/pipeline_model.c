@@ -288,7 +288,7 @@ static void note_neighbours(mega_pipeline *p, const uint8_t *token, size_t n)
 }
 
 /* Writes a token with a blank for each mark; returns its size. */
-static uint32_t put_blanks(const char *token, size_t n, char *to)
+static uint32_t pipeline_put_blanks(const char *token, size_t n, char *to)
 {
     uint32_t size = 0;
     for (size_t i = 0; i < n; i++) {
@@ -310,7 +310,7 @@ static int64_t find_keys(mega_pipeline *p, const mega_vocabulary *v, mega_trie_k
         mega_trie_key k = {mega_token_bytes(v, token), token->size, (int32_t)id};
         if (p->blank_marks) {
             if (memchr(k.bytes, ' ', k.size) != NULL) continue;
-            k = (mega_trie_key){blanks, put_blanks(k.bytes, k.size, blanks), (int32_t)id};
+            k = (mega_trie_key){blanks, pipeline_put_blanks(k.bytes, k.size, blanks), (int32_t)id};
             blanks += k.size;
         }
         note_neighbours(p, (const uint8_t *)k.bytes, k.size);

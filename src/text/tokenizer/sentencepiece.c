@@ -63,7 +63,7 @@ static mega_status read_trainer(sp_model *m, mega_message spec)
     return spec.damaged ? damaged(m, "a damaged trainer_spec") : MEGA_OK;
 }
 
-static mega_status read_normalizer(sp_model *m, mega_message spec)
+static mega_status spm_read_normalizer(sp_model *m, mega_message spec)
 {
     mega_field f;
     while (mega_message_next(&spec, &f)) {
@@ -128,14 +128,14 @@ static mega_status read_model(sp_model *m, const char *text, size_t size)
         if (f.wire != MEGA_WIRE_BYTES) continue;
         if (f.number == 1) MEGA_TRY(read_piece(m, mega_message_in(&f)));
         if (f.number == 2) MEGA_TRY(read_trainer(m, mega_message_in(&f)));
-        if (f.number == 3) MEGA_TRY(read_normalizer(m, mega_message_in(&f)));
+        if (f.number == 3) MEGA_TRY(spm_read_normalizer(m, mega_message_in(&f)));
     }
     if (model.damaged || m->t->vocabulary.size == 0) return damaged(m, "a damaged file");
     return MEGA_OK;
 }
 
 /* Refuses by name what changes ids and is not built. */
-static mega_status check_model(const sp_model *m)
+static mega_status spm_check_model(const sp_model *m)
 {
     static const char *const types[] = {"", "UNIGRAM", "BPE", "WORD", "CHAR"};
     if (m->type != MODEL_BPE && m->type != MODEL_UNIGRAM)
@@ -195,7 +195,7 @@ static mega_status add_merges(sp_model *m)
 }
 
 /* Unigram: scores by id. A piece of type USER_DEFINED has one that grows with its length and nearly always wins. */
-static mega_status add_scores(sp_model *m)
+static mega_status spm_add_scores(sp_model *m)
 {
     mega_pipeline *p = m->pipe;
     const int64_t size = m->t->vocabulary.size;
@@ -331,7 +331,7 @@ static mega_status add_megatron_tokens(sp_model *m, int64_t extra_ids)
     return MEGA_OK;
 }
 
-static mega_status add_roles(sp_model *m, mega_tokenizer_kind kind, int64_t extra_ids)
+static mega_status spm_add_roles(sp_model *m, mega_tokenizer_kind kind, int64_t extra_ids)
 {
     if (kind == MEGA_KIND_SENTENCEPIECE) return add_megatron_tokens(m, extra_ids);
     m->t->eod = mega_vocabulary_get(&m->t->vocabulary, m->eos) != NULL ? (int32_t)m->eos : -1;
@@ -389,11 +389,11 @@ static mega_status sp_read(sp_model *m, mega_tokenizer_kind kind, int64_t extra_
     m->pipe->unknown = -1;
     m->pipe->dummy_prefix = m->pipe->remove_extra = true;
     MEGA_TRY(read_model(m, *text, size));
-    MEGA_TRY(check_model(m));
+    MEGA_TRY(spm_check_model(m));
     MEGA_TRY(protect_user_pieces(m));
-    MEGA_TRY(m->type == MODEL_UNIGRAM ? add_scores(m) : add_merges(m));
+    MEGA_TRY(m->type == MODEL_UNIGRAM ? spm_add_scores(m) : add_merges(m));
     MEGA_TRY(fill_pipeline(m));
-    MEGA_TRY(add_roles(m, kind, extra_ids));
+    MEGA_TRY(spm_add_roles(m, kind, extra_ids));
     MEGA_TRY(sp_keep(m, kind, extra_ids, text, size));
     return mega_tokenizer_finish(m->t);
 }

@@ -29,7 +29,7 @@ typedef struct folder_model {
     bool xlm_roberta;
 } folder_model;
 
-static mega_status read_piece(folder_model *m, mega_message spec)
+static mega_status spm_folder_read_piece(folder_model *m, mega_message spec)
 {
     mega_field f;
     if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece))
@@ -45,7 +45,7 @@ static mega_status read_piece(folder_model *m, mega_message spec)
                                              : MEGA_OK;
 }
 
-static void read_setting(folder_model *m, const mega_field *f)
+static void spm_folder_read_setting(folder_model *m, const mega_field *f)
 {
     if (f->number == 3) m->type = f->value;
     if (f->number == 35) m->byte_fallback = f->value != 0;
@@ -54,7 +54,7 @@ static void read_setting(folder_model *m, const mega_field *f)
     if (f->number == 42) m->eos = (int32_t)f->value;
 }
 
-static mega_status read_model(folder_model *m, const char *text, size_t size)
+static mega_status spm_folder_read_model(folder_model *m, const char *text, size_t size)
 {
     mega_message model = {.bytes = (const uint8_t *)text, .size = size};
     mega_field f, inner;
@@ -62,9 +62,9 @@ static mega_status read_model(folder_model *m, const char *text, size_t size)
     while (mega_message_next(&model, &f)) {
         if (f.wire != MEGA_WIRE_BYTES) continue;
         mega_message in = mega_message_in(&f);
-        if (f.number == 1) MEGA_TRY(read_piece(m, in));
+        if (f.number == 1) MEGA_TRY(spm_folder_read_piece(m, in));
         while ((f.number == 2 || f.number == 3) && mega_message_next(&in, &inner)) {
-            if (f.number == 2) read_setting(m, &inner);
+            if (f.number == 2) spm_folder_read_setting(m, &inner);
             if (f.number == 3 && inner.number == 2 && inner.wire == MEGA_WIRE_BYTES) m->charsmap = inner;
         }
     }
@@ -97,7 +97,7 @@ static void put_added(mega_buffer *out, const char *text, size_t n, int64_t id, 
 static const char *const roles[][4] = {{"<pad>", "</s>", "<unk>"}, {"<s>", "<pad>", "</s>", "<unk>"}};
 
 /* XLM-RoBERTa has its own four tokens in place of the model's first three. */
-static mega_status put_vocabulary(mega_buffer *out, const folder_model *m)
+static mega_status spm_folder_put_vocabulary(mega_buffer *out, const folder_model *m)
 {
     const int own = m->xlm_roberta ? 4 : 3;
     char name[40];
@@ -116,7 +116,7 @@ static mega_status put_vocabulary(mega_buffer *out, const folder_model *m)
     return MEGA_OK;
 }
 
-static void put_tokens(mega_buffer *out, const folder_model *m)
+static void spm_folder_put_tokens(mega_buffer *out, const folder_model *m)
 {
     const int own = m->xlm_roberta ? 4 : 3;
     char name[40];
@@ -154,12 +154,12 @@ static void put_template(mega_buffer *out, bool xlm_roberta)
                        xlm_roberta ? xlm : t5);
 }
 
-static mega_status put_json(mega_buffer *out, const folder_model *m)
+static mega_status spm_folder_put_json(mega_buffer *out, const folder_model *m)
 {
     mega_buffer_printf(out, "{\"version\":\"1.0\",\"model\":{\"type\":\"Unigram\",\"unk_id\":%d,\"vocab\":[",
                        m->xlm_roberta ? 3 : 2);
     MEGA_TRY(mega_buffer_check(out, m->path));
-    MEGA_TRY(put_vocabulary(out, m));
+    MEGA_TRY(spm_folder_put_vocabulary(out, m));
     mega_buffer_puts(out, "]},\"normalizer\":");
     if (m->charsmap.size > 0) {
         mega_buffer_puts(out, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
@@ -173,7 +173,7 @@ static mega_status put_json(mega_buffer *out, const folder_model *m)
              "]},\"decoder\":" METASPACE);
     put_template(out, m->xlm_roberta);
     mega_buffer_puts(out, ",\"added_tokens\":[");
-    put_tokens(out, m);
+    spm_folder_put_tokens(out, m);
     mega_buffer_puts(out, "]}\n");
     return mega_buffer_check(out, m->path);
 }
@@ -182,15 +182,15 @@ mega_status mega_sentencepiece_json(const char *name, const char *model, size_t 
                                     mega_buffer *out)
 {
     folder_model m = {.path = name, .extra_ids = extra_ids};
-    mega_status st = read_model(&m, model, size);
+    mega_status st = spm_folder_read_model(&m, model, size);
     if (st == MEGA_OK) st = need_unigram(&m);
-    if (st == MEGA_OK) st = put_json(out, &m);
+    if (st == MEGA_OK) st = spm_folder_put_json(out, &m);
     mega_free(m.piece);
     return st;
 }
 
 /* Control tokens and pieces of the user are added tokens, unless the folder lists such. */
-static mega_status add_pieces(mega_folder_rules *r, const folder_model *m)
+static mega_status spm_folder_add_pieces(mega_folder_rules *r, const folder_model *m)
 {
     for (int64_t i = 0; i < m->pieces && !r->has_extra; i++) {
         const folder_piece *p = &m->piece[i];
@@ -214,10 +214,10 @@ mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, mega_fol
         st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: %s: AlbertTokenizer is read from a tokenizer.json alone", model,
                        rules->class_source);
     if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
-    if (st == MEGA_OK) st = read_model(&m, text, size);
+    if (st == MEGA_OK) st = spm_folder_read_model(&m, text, size);
     if (st == MEGA_OK) st = need_unigram(&m);
-    if (st == MEGA_OK) st = add_pieces(rules, &m);
-    if (st == MEGA_OK) st = put_json(&json, &m);
+    if (st == MEGA_OK) st = spm_folder_add_pieces(rules, &m);
+    if (st == MEGA_OK) st = spm_folder_put_json(&json, &m);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     mega_free(m.piece);
@@ -275,7 +275,7 @@ static void put_plain_steps(mega_buffer *out, const folder_model *m)
     mega_buffer_puts(out, m->byte_fallback ? ",{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}" : "]}");
 }
 
-static mega_status put_pieces(mega_buffer *out, const folder_model *m, const mega_folder_rules *r)
+static mega_status spm_folder_put_pieces(mega_buffer *out, const folder_model *m, const mega_folder_rules *r)
 {
     mega_vocabulary v = {0};
     const bool is_plain = r->class == MEGA_CLASS_FILE;
@@ -306,7 +306,7 @@ static mega_status add_tokens(mega_folder_rules *r, const folder_model *m)
     static const char source[] = "tokenizer.model";
     const int64_t id[] = {m->bos, m->eos, m->unk};
     const mega_role role[] = {MEGA_ROLE_BOS, MEGA_ROLE_EOS, MEGA_ROLE_UNK};
-    MEGA_TRY(add_pieces(r, m));
+    MEGA_TRY(spm_folder_add_pieces(r, m));
     for (int i = 0; i < 3 && r->class == MEGA_CLASS_FILE; i++)
         if (id[i] >= 0 && id[i] < m->pieces)
             MEGA_TRY(mega_rules_set_role(r, role[i], (const char *)m->piece[id[i]].text.bytes,
@@ -314,7 +314,7 @@ static mega_status add_tokens(mega_folder_rules *r, const folder_model *m)
     return MEGA_OK;
 }
 
-static mega_status check_model(const folder_model *m, const mega_folder_rules *r)
+static mega_status spm_folder_check_model(const folder_model *m, const mega_folder_rules *r)
 {
     enum { BPE = 2 };
     if (r->class == MEGA_CLASS_FILE ? m->type != BPE : m->type != BPE && m->type != UNIGRAM)
@@ -346,10 +346,10 @@ mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rule
     size_t size;
     mega_status st = rules->class == MEGA_CLASS_FILE ? MEGA_OK : mega_rules_check_class(rules, MEGA_CLASS_LLAMA, model);
     if (st == MEGA_OK) st = mega_file_read_kind(model, "a model of SentencePiece", MEGA_KIND_BINARY, &text, &size);
-    if (st == MEGA_OK) st = read_model(&m, text, size);
-    if (st == MEGA_OK) st = check_model(&m, rules);
+    if (st == MEGA_OK) st = spm_folder_read_model(&m, text, size);
+    if (st == MEGA_OK) st = spm_folder_check_model(&m, rules);
     if (st == MEGA_OK) st = add_tokens(rules, &m);
-    if (st == MEGA_OK) st = put_pieces(&json, &m, rules);
+    if (st == MEGA_OK) st = spm_folder_put_pieces(&json, &m, rules);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
     mega_free(m.piece);

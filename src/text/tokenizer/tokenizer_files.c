@@ -90,7 +90,7 @@ static mega_status files_read_vocab(mega_tokenizer *t, mega_cursor *c, mega_buff
     }
 }
 
-static mega_status check_merge(const char *path, const mega_line *l)
+static mega_status tokenizer_files_check_merge(const char *path, const mega_line *l)
 {
     const char *blank = memchr(l->text, ' ', l->bytes);
     const size_t left = blank == NULL ? 0 : (size_t)(blank - l->text), right = blank == NULL ? 0 : l->bytes - left - 1;
@@ -111,7 +111,7 @@ static mega_status files_read_merges(mega_tokenizer *t, const char *path, const 
 {
     for (mega_line l = {.rest = text, .left = size}; mega_line_next(&l);) {
         if (is_no_merge(&l)) continue;
-        MEGA_TRY(check_merge(path, &l));
+        MEGA_TRY(tokenizer_files_check_merge(path, &l));
         const size_t left = (size_t)((const char *)memchr(l.text, ' ', l.bytes) - l.text);
         const mega_status st =
             mega_tokenizer_add_merge(t, scratch, l.text, left, l.text + left + 1, l.bytes - left - 1);
@@ -178,7 +178,7 @@ static mega_status put_bpe_json(const char *vocab, const char *merge_file, const
     for (mega_line l = {.rest = merges, .left = size}; mega_line_next(&l);) {
         if (l.number > 1) mega_buffer_puts(out, "\n");
         if (is_no_merge(&l)) continue;
-        MEGA_TRY(check_merge(merge_file, &l));
+        MEGA_TRY(tokenizer_files_check_merge(merge_file, &l));
         mega_buffer_puts(out, between);
         if (!mega_json_quote(out, l.text, l.bytes))
             return MEGA_FAIL(MEGA_ERR_FORMAT, "%s line %lld: it is not UTF-8", merge_file, (long long)l.number);

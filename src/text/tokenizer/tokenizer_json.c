@@ -28,7 +28,7 @@ static void keep_string(const mega_cursor *c, char *out, size_t size)
     snprintf(out, size, "%s", c->string.size == 0 ? "" : c->string.data);
 }
 
-static mega_status read_pattern(mega_cursor *c, json_component *out)
+static mega_status tokenizer_json_read_pattern(mega_cursor *c, json_component *out)
 {
     if (mega_cursor_peek(c) != '{') return mega_cursor_skip(c);
     MEGA_TRY(mega_cursor_open(c, '{'));
@@ -87,7 +87,7 @@ static mega_status read_component(mega_cursor *c, size_t at, json_component *out
         } else if (mega_cursor_string_is(c, "single") && mega_cursor_peek(c) == '[') {
             MEGA_TRY(read_template(c, out));
         } else if (mega_cursor_string_is(c, "pattern")) {
-            MEGA_TRY(read_pattern(c, out));
+            MEGA_TRY(tokenizer_json_read_pattern(c, out));
         } else {
             MEGA_TRY(mega_cursor_skip(c));
         }
@@ -193,7 +193,7 @@ static bool has_plain_added(const mega_rule_tokens *tokens)
 }
 
 /* Whether a BPE file is GPT-2's kind: bytes, its pattern, and nothing else that changes ids. */
-static mega_status is_gpt2(const json_reader *r, bool *plain)
+static mega_status tokenizer_is_gpt2(const json_reader *r, bool *plain)
 {
     mega_cursor *c = r->c;
     const json_layout *l = r->layout;
@@ -228,7 +228,7 @@ static mega_status choose_kind(const json_reader *r, mega_tokenizer_kind *kind)
     json_component normalizer, pre, post, decoder;
     if (is_model(l, "BPE")) {
         bool plain;
-        MEGA_TRY(is_gpt2(r, &plain));
+        MEGA_TRY(tokenizer_is_gpt2(r, &plain));
         *kind = plain ? MEGA_KIND_BPE : MEGA_KIND_HUGGINGFACE;
         return MEGA_OK;
     }
@@ -329,7 +329,7 @@ static mega_status json_read_merges(mega_tokenizer *t, mega_cursor *c, size_t pl
 }
 
 /* Reads one added token; its text is left in `content`. */
-static mega_status read_added(mega_cursor *c, mega_rule_token *out, mega_buffer *content)
+static mega_status tokenizer_json_read_added(mega_cursor *c, mega_rule_token *out, mega_buffer *content)
 {
     *out = (mega_rule_token){.id = -1};
     content->size = 0;
@@ -376,7 +376,7 @@ static mega_status read_added_tokens(mega_cursor *c, size_t place, mega_rule_tok
         st = mega_cursor_more(c, '[', &first, &more);
         if (st != MEGA_OK || !more) break;
         mega_rule_token a;
-        st = read_added(c, &a, &content);
+        st = tokenizer_json_read_added(c, &a, &content);
         a.content = content.data;
         a.size = content.size;
         if (st == MEGA_OK && a.size > 0) st = mega_rule_tokens_append(out, &a);
@@ -434,7 +434,7 @@ static bool is_byte_tokenizer(const mega_tokenizer *t)
 }
 
 /* The vocabulary of a NullTokenizer consists of the numbers themselves. */
-static mega_status check_numbers(mega_tokenizer *t, mega_cursor *c, const json_layout *l)
+static mega_status tokenizer_json_check_ids(mega_tokenizer *t, mega_cursor *c, const json_layout *l)
 {
     for (int64_t id = 0; id < t->vocabulary.size; id++) {
         char text[24];
@@ -467,7 +467,7 @@ static mega_status json_fill(json_reader *r)
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_read_template(r);
     if (st == MEGA_OK && r->pipe != NULL) st = mega_pipeline_finish(r);
     mega_buffer_fini(&scratch);
-    if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = check_numbers(t, r->c, l);
+    if (st == MEGA_OK && t->kind == MEGA_KIND_NULL) st = tokenizer_json_check_ids(t, r->c, l);
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE && is_byte_tokenizer(t)) t->kind = MEGA_KIND_BYTE;
     return st == MEGA_OK ? mega_tokenizer_finish(t) : st;
 }

@@ -42,7 +42,7 @@ static void put_config(mega_buffer *out, const mega_tokenizer *t, const mega_mad
                        mega_tokenizer_type(t), (long long)m->extra_ids);
 }
 
-static void put_added(mega_buffer *out, const mega_tokenizer *t)
+static void made_put_added(mega_buffer *out, const mega_tokenizer *t)
 {
     const char *between = "";
     for (int i = 0; i < t->num_added; i++) {
@@ -101,7 +101,7 @@ static void put_piece_steps(mega_buffer *out, const mega_pipeline *p, const mega
 }
 
 /* Unigram has a list of pairs, the others have an object. */
-static void put_vocabulary(mega_buffer *out, const mega_tokenizer *t)
+static void made_put_vocabulary(mega_buffer *out, const mega_tokenizer *t)
 {
     const mega_pipeline *p = t->pipe;
     const bool list = p->model == MEGA_MODEL_UNIGRAM;
@@ -127,7 +127,7 @@ static void put_model(mega_buffer *out, const mega_tokenizer *t)
     if (p->model == MEGA_MODEL_UNIGRAM) {
         mega_buffer_printf(out, "\"model\":{\"type\":\"Unigram\",\"unk_id\":%d,\"byte_fallback\":%s,", p->unknown,
                            fallback);
-        put_vocabulary(out, t);
+        made_put_vocabulary(out, t);
         mega_buffer_puts(out, "}");
         return;
     }
@@ -142,7 +142,7 @@ static void put_model(mega_buffer *out, const mega_tokenizer *t)
                            ",\"dropout\":null,\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
                            "\"fuse_unk\":true,\"byte_fallback\":%s,\"ignore_merges\":false,",
                            fallback);
-    put_vocabulary(out, t);
+    made_put_vocabulary(out, t);
     for (int64_t i = 0; i < t->merges.count && p->model == MEGA_MODEL_BPE; i++) {
         mega_buffer_puts(out, i == 0 ? ",\"merges\":[[" : ",[");
         put_token(out, t, t->merges.list[i].left);
@@ -159,7 +159,7 @@ mega_status mega_tokenizer_keep_made(mega_tokenizer *t, const mega_made *m)
     mega_buffer config = {0}, json = {0};
     put_config(&config, t, m);
     mega_buffer_puts(&json, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
-    put_added(&json, t);
+    made_put_added(&json, t);
     mega_buffer_puts(&json, "],");
     if (t->pipe->model == MEGA_MODEL_WORDPIECE) put_bert_steps(&json, t, m);
     else

@@ -73,7 +73,7 @@ void mega_json_put_added(mega_buffer *out, const char *bytes, size_t n, int64_t 
                        normalized ? "true" : "false", special ? "true" : "false");
 }
 
-static void put_added(mega_buffer *out, const mega_tokenizer *t)
+static void saved_put_added(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_puts(out, "[");
     for (int i = 0; i < t->num_added; i++) {
@@ -95,7 +95,7 @@ static void put_tokenizer_json(mega_buffer *out, mega_buffer *scratch, const meg
                                                 : "{\"type\": \"WhitespaceSplit\"}";
     mega_buffer_puts(out,
                      "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ");
-    put_added(out, t);
+    saved_put_added(out, t);
     mega_buffer_printf(out, ",\n  \"normalizer\": null,\n  \"pre_tokenizer\": %s,\n", bytes ? byte_level : pre);
     mega_buffer_printf(out, "  \"post_processor\": %s,\n",
                        bytes ? "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": false, "
@@ -121,7 +121,7 @@ static void put_tokenizer_json(mega_buffer *out, mega_buffer *scratch, const meg
 }
 
 /* Our own type tells a later load that special tokens in data are ordinary text, as they are for Megatron. */
-static void put_config(mega_buffer *out, const mega_tokenizer *t)
+static void saved_put_config(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_printf(out, "{\n  \"add_prefix_space\": false,\n");
     const mega_token *eod = mega_vocabulary_get(&t->vocabulary, t->eod);
@@ -285,7 +285,7 @@ mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
     put_tokenizer_json(&text, &scratch, t);
     st = save_write_file(&set, TOKENIZER_JSON, &text);
     if (st == MEGA_OK) {
-        put_config(&text, t);
+        saved_put_config(&text, t);
         st = save_write_file(&set, CONFIG, &text);
     }
     if (st == MEGA_OK && t->kind == MEGA_KIND_BPE) {
@@ -303,7 +303,7 @@ mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder)
 }
 
 /* Appends ["a", "b", …, "<|endoftext|>"]; a list cannot represent a gap. */
-static void put_characters(mega_buffer *out, const mega_tokenizer *t)
+static void saved_put_characters(mega_buffer *out, const mega_tokenizer *t)
 {
     mega_buffer_puts(out, "[");
     for (int64_t id = 0; id < t->size; id++) {
@@ -321,7 +321,7 @@ mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path)
                          mega_tokenizer_type(t));
     mega_buffer text = {0}, scratch = {0};
     if (t->kind == MEGA_KIND_CHAR && t->vocabulary.present == t->size) {
-        put_characters(&text, t);
+        saved_put_characters(&text, t);
     } else {
         put_vocab(&text, &scratch, t, ", ");
         mega_buffer_puts(&text, "\n");

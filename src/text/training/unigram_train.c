@@ -76,7 +76,7 @@ static mega_status count_part(const char *word, size_t n, bool begins, mega_buff
     return mega_word_counts_add(out, scratch->data, scratch->size);
 }
 
-static bool is_blank(char c)
+static bool unigram_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -86,8 +86,8 @@ mega_status mega_unigram_count(const char *text, size_t n, mega_buffer *scratch,
     enum { MOST = MEGA_UNIGRAM_LONGEST_WORD - 3 };
     for (size_t at = 0, end; at < n; at = end) {
         end = at + 1;
-        if (is_blank(text[at])) continue;
-        while (end < n && !is_blank(text[end])) end++;
+        if (unigram_is_blank(text[at])) continue;
+        while (end < n && !unigram_is_blank(text[end])) end++;
         bool begins = true;
         while (end - at > MOST) {
             size_t cut = MOST;
@@ -136,7 +136,7 @@ static mega_status build_trie(em *e)
     return st;
 }
 
-static mega_status prepare(em *e)
+static mega_status unigram_prepare(em *e)
 {
     const mega_unigram *u = e->u;
     double least = 0;
@@ -396,18 +396,18 @@ static mega_status learn_pieces(em *e, int64_t wanted, mega_trainer_report *repo
     MEGA_TRY(make_arrays(e));
     for (;;) {
         for (int i = 0; i < ROUNDS; i++) {
-            MEGA_TRY(prepare(e));
+            MEGA_TRY(unigram_prepare(e));
             sum_words(e, expect_word);
             maximize(e);
         }
         if (u->pieces <= enough) break;
         const int64_t before = u->pieces;
-        MEGA_TRY(prepare(e));
+        MEGA_TRY(unigram_prepare(e));
         MEGA_TRY(prune(e, enough));
         if (report != NULL) report(user, first - u->pieces, first - enough);
         if (u->pieces == before) break; /* none of them can be replaced */
     }
-    return prepare(e);
+    return unigram_prepare(e);
 }
 
 /* ---- the final choice ---- */

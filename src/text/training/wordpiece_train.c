@@ -90,7 +90,7 @@ static uint32_t highest_character(const mega_word_counts *words)
     return most;
 }
 
-static void count_characters(const mega_word_counts *words, wordpiece_character *of)
+static void wordpiece_count_characters(const mega_word_counts *words, wordpiece_character *of)
 {
     for (int64_t i = 0; i < words->size; i++)
         for (size_t at = 0; at < words->word[i].size;) (void)take_character(words, i, &at, of);
@@ -113,7 +113,7 @@ static int64_t choose_characters(wordpiece_character *of, uint32_t highest)
     return count;
 }
 
-static mega_status add_characters(mega_vocabulary *v, const wordpiece_character *character, int64_t count)
+static mega_status wordpiece_add_characters(mega_vocabulary *v, const wordpiece_character *character, int64_t count)
 {
     char text[sizeof INNER + 4];
     for (int inside = 0; inside < 2; inside++) {
@@ -135,8 +135,8 @@ static mega_status begin_vocabulary(mega_vocabulary *v, const mega_word_counts *
     const uint32_t highest = highest_character(words);
     wordpiece_character *of = mega_calloc((size_t)highest + 1, sizeof *of);
     if (of == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for the characters of the text");
-    count_characters(words, of);
-    const mega_status st = add_characters(v, of, choose_characters(of, highest));
+    wordpiece_count_characters(words, of);
+    const mega_status st = wordpiece_add_characters(v, of, choose_characters(of, highest));
     mega_free(of);
     MEGA_TRY(st);
     if (v->size <= vocab_size) return MEGA_OK;

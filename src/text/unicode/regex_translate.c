@@ -85,7 +85,7 @@ static mega_status read_property(translation *t, size_t from, mega_char_set *set
     return MEGA_OK;
 }
 
-static void add_named(mega_char_set *set, char letter)
+static void regex_add_named(mega_char_set *set, char letter)
 {
     mega_char_set own = {0};
     const char kind = (char)(letter | 0x20);
@@ -110,7 +110,7 @@ static mega_status read_escape_set(translation *t, size_t from, mega_char_set *s
     *single = false;
     if (c == 'p' || c == 'P') return read_property(t, from, set);
     if (c != '\0' && strchr("sSdDwW", c) != NULL) {
-        add_named(set, c);
+        regex_add_named(set, c);
         return MEGA_OK;
     }
     *single = true;
