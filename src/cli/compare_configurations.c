@@ -80,7 +80,7 @@ static mega_status check_word(const char *word)
     return MEGA_OK;
 }
 
-static mega_status check_memory(const char *text)
+static mega_status configurations_check_memory(const char *text)
 {
     if (text == NULL || (text[0] >= '0' && text[0] <= '9' && strtod(text, NULL) > 0)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8GB", text);
@@ -114,7 +114,7 @@ static mega_status read_words(comparison *c, int argc, char **argv)
     if (c->files == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "no file; give the DeepSpeed JSONs first: megalith compare_configurations "
                                          "a.json b.json --preset tiny --lr 1e-3");
-    return check_memory(c->memory);
+    return configurations_check_memory(c->memory);
 }
 
 /* ---- output ---- */
@@ -180,7 +180,7 @@ static mega_status print_json(const comparison *c, const outcome *all)
 
 /* ---- the command ---- */
 
-static mega_status compare_all(comparison *c, bool *failed)
+static mega_status configurations_compare_all(comparison *c, bool *failed)
 {
     outcome *all = mega_calloc((size_t)c->files, sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %d configurations", c->files);
@@ -211,7 +211,7 @@ int mega_command_compare_configurations(int argc, char **argv)
     if (c == NULL) return mega_cli_fail(name, MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for its options"));
     *c = (comparison){.ranks = 1, .steps = 5};
     mega_status st = read_words(c, argc, argv);
-    if (st == MEGA_OK) st = compare_all(c, &failed);
+    if (st == MEGA_OK) st = configurations_compare_all(c, &failed);
     mega_free(c);
     return st != MEGA_OK ? mega_cli_fail(name, st) : failed ? 1 : 0;
 }

@@ -228,7 +228,7 @@ typedef struct planned {
     char parameters[32];
 } planned;
 
-static double bytes_of(double number, const char *unit)
+static double compared_run_bytes(double number, const char *unit)
 {
     static const char *const known[] = {"bytes", "kB", "MB", "GB", "TB"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++, number *= 1000)
@@ -243,9 +243,9 @@ static void read_plan_text(const char *log, planned *p)
     FILE *f = fopen(log, "r");
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         (void)sscanf(line, "parameters %31[0-9,]", p->parameters);
-        if (sscanf(line, " total %lf %7s", &number, unit) == 2) p->total = bytes_of(number, unit);
+        if (sscanf(line, " total %lf %7s", &number, unit) == 2) p->total = compared_run_bytes(number, unit);
         else if (sscanf(line, " may use %lf %7s", &number, unit) == 2)
-            p->limit = bytes_of(number, unit);
+            p->limit = compared_run_bytes(number, unit);
     }
     if (f != NULL) fclose(f);
     p->is_whole = p->total > 0 && p->limit > 0;

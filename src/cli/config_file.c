@@ -25,7 +25,7 @@ static void add_mistake(void *o, const char *text)
 
 /* Returns the file as a JSON text that lives as long as the options; "": it cannot be read, and the mistakes say
  * why. */
-static const char *read_file(mega_options *o, const char *path)
+static const char *read_yaml_as_json(mega_options *o, const char *path)
 {
     char *text = NULL;
     size_t size = 0;
@@ -115,7 +115,7 @@ const char *cli_read_yaml(mega_options *o, const char **out_name)
     cfg->yaml_zero_stage = -1;
     if (cfg->config_file == NULL || (mega_options_command_bit(o) & FOR_TRAINING) == 0) return NULL;
     *out_name = cfg->config_file;
-    const char *text = read_file(o, cfg->config_file);
+    const char *text = read_yaml_as_json(o, cfg->config_file);
     json_t *tree = text[0] != '\0' ? mega_json_load(text, strlen(text), 0, &error) : NULL;
     if (json_is_object(tree)) { /* otherwise config/ says what is wrong */
         note_type(o, cfg, tree, cfg->config_file);

@@ -55,8 +55,8 @@ static mega_status print_samples(const mega_command_options *cfg, const mega_tok
     return st;
 }
 
-static mega_status build(const mega_command_options *cfg, const char *prefix, const mega_sentence_options *o,
-                         int64_t count, mega_gpt_data **out)
+static mega_status build_shown_sentences(const mega_command_options *cfg, const char *prefix,
+                                         const mega_sentence_options *o, int64_t count, mega_gpt_data **out)
 {
     const mega_gpt_data_options g = {.data_path = &prefix,
                                      .num_data_path = 1,
@@ -94,7 +94,7 @@ mega_status mega_data_show_sentences(const mega_command_options *cfg, const char
     train.t5.short_seq_prob = train.bert.short_seq_prob;
     mega_status st = mega_train_sentences(&train, is_t5, t, &words, &o);
     if (st == MEGA_OK) st = mega_sentence_check(&o, train.seq_length);
-    if (st == MEGA_OK) st = build(cfg, prefix, &o, count, &d);
+    if (st == MEGA_OK) st = build_shown_sentences(cfg, prefix, &o, count, &d);
     if (st == MEGA_OK) st = print_samples(cfg, t, d, &o, count);
     mega_gpt_data_destroy(d);
     mega_free(words);

@@ -20,7 +20,8 @@ typedef struct embed_lines {
 } embed_lines;
 
 /* Adds [CLS] text [SEP]; the end of a long text is left out. */
-static mega_status add_line(const mega_loaded *l, const char *text, size_t bytes, int64_t positions, embed_lines *out)
+static mega_status embed_add_line(const mega_loaded *l, const char *text, size_t bytes, int64_t positions,
+                                  embed_lines *out)
 {
     const int32_t cls = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_CLS, "[CLS] <s>"),
                   sep = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_SEP, "[SEP] </s>");
@@ -55,7 +56,7 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
     const size_t mark = mega_encoding_mark_bytes(text, bytes);
     for (mega_line line = {.rest = text + mark, .left = bytes - mark}; st == MEGA_OK && mega_line_next(&line);) {
         st = mega_encoding_check_line(path, line.number, line.text, line.bytes);
-        if (st == MEGA_OK) st = add_line(l, line.text, line.bytes, positions, out);
+        if (st == MEGA_OK) st = embed_add_line(l, line.text, line.bytes, positions, out);
     }
     mega_free(text);
     if (st == MEGA_OK && out->count == 0) st = MEGA_FAIL(MEGA_ERR_FORMAT, "--input %s: it holds no text", path);
@@ -63,7 +64,7 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
 }
 
 /* The header has more spaces at its end than it needs: by them the command knows its own files. */
-static size_t put_header(char out[MEGA_NPY_HEADER_MAX], int64_t rows, int64_t columns)
+static size_t embed_put_header(char out[MEGA_NPY_HEADER_MAX], int64_t rows, int64_t columns)
 {
     const size_t size = mega_npy_header(out, MEGA_NPY_F4, rows, columns), all = size + MEGA_OUTPUT_EMBEDDINGS_PADDING;
     const uint16_t text = (uint16_t)(all - 10);
@@ -77,7 +78,7 @@ static mega_status write_array(const char *path, const float *value, int64_t row
 {
     mega_buffer b = {0};
     char header[MEGA_NPY_HEADER_MAX];
-    mega_buffer_append(&b, header, put_header(header, rows, columns));
+    mega_buffer_append(&b, header, embed_put_header(header, rows, columns));
     mega_buffer_append(&b, value, (size_t)(rows * columns) * sizeof *value);
     mega_status st = mega_buffer_check(&b, "--output");
     if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);

@@ -57,14 +57,14 @@ void generate_logits_token(generate_logits *l, uint64_t text, int32_t token)
     }
 }
 
-static int by_text(const void *left, const void *right)
+static int logits_by_text(const void *left, const void *right)
 {
     const drawn_row *a = left, *b = right;
     if (a->text != b->text) return a->text < b->text ? -1 : 1;
     return (a->row > b->row) - (a->row < b->row);
 }
 
-static const float *row_of(const generate_logits *l, const mega_map *rows, int64_t i)
+static const float *logits_row(const generate_logits *l, const mega_map *rows, int64_t i)
 {
     return (const float *)(const void *)rows->data + l->drawn[i].row * l->vocab;
 }
@@ -76,7 +76,7 @@ static mega_status write_npy(const generate_logits *l, const mega_map *rows)
     MEGA_TRY(mega_writer_create(l->whole_path, &w));
     mega_status st = mega_writer_write(w, header, mega_npy_header(header, MEGA_NPY_F4, l->count, l->vocab));
     for (int64_t i = 0; st == MEGA_OK && i < l->count; i++)
-        st = mega_writer_write(w, row_of(l, rows, i), (size_t)l->vocab * sizeof(float));
+        st = mega_writer_write(w, logits_row(l, rows, i), (size_t)l->vocab * sizeof(float));
     const mega_status closed = mega_writer_close(w, true);
     return st != MEGA_OK ? st : closed;
 }
@@ -88,7 +88,7 @@ static mega_status write_tensor(const generate_logits *l, const mega_map *rows, 
     mega_status st = MEGA_OK;
     for (int64_t i = 0; st == MEGA_OK && i < l->count; i++) {
         const int64_t number = tensor == TEXTS ? (int64_t)l->drawn[i].text : l->drawn[i].token;
-        st = tensor == LOGITS ? mega_st_writer_write(w, row_of(l, rows, i), (size_t)l->vocab * sizeof(float))
+        st = tensor == LOGITS ? mega_st_writer_write(w, logits_row(l, rows, i), (size_t)l->vocab * sizeof(float))
                               : mega_st_writer_write(w, &number, sizeof number);
     }
     return st;
@@ -110,7 +110,7 @@ static mega_status write_safetensors(const generate_logits *l, const mega_map *r
     return st;
 }
 
-static mega_status write_whole(const generate_logits *l, const mega_map *rows)
+static mega_status write_logits(const generate_logits *l, const mega_map *rows)
 {
     const size_t n = strlen(l->path);
     const bool is_npy = n > 4 && strcmp(l->path + n - 4, ".npy") == 0;
@@ -126,9 +126,9 @@ mega_status generate_logits_finish(generate_logits *l)
     const mega_status closed = mega_writer_close(w, false);
     MEGA_TRY(l->status);
     MEGA_TRY(closed);
-    qsort(l->drawn, (size_t)l->count, sizeof *l->drawn, by_text);
+    qsort(l->drawn, (size_t)l->count, sizeof *l->drawn, logits_by_text);
     MEGA_TRY(mega_map_open(l->rows_path, &rows));
-    mega_status st = write_whole(l, &rows);
+    mega_status st = write_logits(l, &rows);
     if (st == MEGA_OK) st = mega_map_check();
     mega_map_close(&rows);
     MEGA_TRY(st);

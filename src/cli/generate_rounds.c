@@ -273,7 +273,7 @@ static mega_status make_part(session *s, sequence *q, int count, bool streamed)
     return out.status;
 }
 
-static void tell(session *s, int64_t i)
+static void report_round(session *s, int64_t i)
 {
     const sequence *q = &s->round[i];
     int32_t *to = s->told + i * s->told_width;
@@ -304,7 +304,7 @@ static mega_status exchange(session *s, int64_t count, int64_t first, int64_t pa
     const mega_axis *dp = dp_of(s);
     const int64_t each = s->room / dp->size * s->told_width;
     if (dp->size == 1) return MEGA_OK;
-    for (int64_t i = first; i < first + part; i++) tell(s, i);
+    for (int64_t i = first; i < first + part; i++) report_round(s, i);
     MEGA_TRY(mega_comm_all_gather(dp->comm, "texts", s->told, s->told + dp->rank * each, each, MEGA_I32));
     for (int64_t i = 0; i < count; i++)
         if (i < first || i >= first + part) rounds_hear(s, i);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool is_first(const session *s)
+static bool is_first_rank(const session *s)
 {
     return mega_world_rank(s->world) == 0;
 }
@@ -30,7 +30,7 @@ static mega_status check_prompts(const char *path)
 static mega_status open_files(session *s, FILE **file, const char *path)
 {
     const char *input = s->cfg->generate.sample_input_file;
-    if (!is_first(s)) return MEGA_OK;
+    if (!is_first_rank(s)) return MEGA_OK;
     *file = fopen(input, "r");
     if (*file == NULL)
         return MEGA_FAIL(MEGA_ERR_NOT_FOUND,
@@ -77,7 +77,8 @@ static mega_status run_mode(session *s)
 static mega_status check_conversation(const session *s)
 {
     const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
-    if (texts == 1 || !is_first(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO)) return MEGA_OK;
+    if (texts == 1 || !is_first_rank(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO))
+        return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "prompts are read from the terminal, and %d data-parallel ranks generate only when every rank has a "
@@ -136,7 +137,7 @@ static mega_status generate_finish(session *s)
     MEGA_TRY(generate_output_close(&s->genfile, "JSON lines"));
     if (s->logits != NULL) MEGA_TRY(generate_logits_finish(s->logits));
     const mega_generate_options *o = &s->cfg->generate;
-    if (is_first(s) && s->next_index == 0 && !asks_for_prompts(o)) /* who was asked may leave without one */
+    if (is_first_rank(s) && s->next_index == 0 && !asks_for_prompts(o)) /* who was asked may leave without one */
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, "
                          "or --num-samples N for texts that begin without a prompt",
@@ -149,14 +150,14 @@ static mega_status generate_finish(session *s)
 static mega_status open_logits(session *s)
 {
     const char *path = s->cfg->generate.return_logits;
-    if (path == NULL || !is_first(s)) return MEGA_OK;
+    if (path == NULL || !is_first_rank(s)) return MEGA_OK;
     return generate_logits_open(&s->logits, path, s->loaded.model.shape.vocab);
 }
 
 static mega_status open_genfile(session *s)
 {
     const char *path = s->cfg->generate.genfile;
-    if (path == NULL || !is_first(s)) return MEGA_OK;
+    if (path == NULL || !is_first_rank(s)) return MEGA_OK;
     if (reads_conversation(&s->cfg->generate) && mega_file_same("/dev/stdin", path))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--genfile %s: standard input is the same file, which would be emptied before its prompts are "
@@ -169,7 +170,7 @@ static mega_status open_genfile(session *s)
 static mega_status generate_check_outputs(const session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
-    if (!is_first(s)) return MEGA_OK;
+    if (!is_first_rank(s)) return MEGA_OK;
     MEGA_TRY(generate_output_check("--genfile", o->genfile));
     return o->sample_input_file == NULL ? MEGA_OK
                                         : generate_output_check("--sample-output-file", o->sample_output_file);

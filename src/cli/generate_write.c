@@ -59,7 +59,7 @@ mega_status generate_append_utf8(mega_buffer *out, const char *text, size_t byte
     return mega_buffer_check(out, "generated text");
 }
 
-static mega_status put_tokens(mega_buffer *line, const session *s, const sequence *q)
+static mega_status generated_put_tokens(mega_buffer *line, const session *s, const sequence *q)
 {
     const int64_t begun = generate_begun(s, q), all = begun + q->fresh.count;
     const int32_t *first = generate_has_source(s) ? &s->loaded.model.language.start : q->ids.id;
@@ -90,7 +90,7 @@ static mega_status write_genfile(session *s, const sequence *q, const mega_buffe
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
     if (st == MEGA_OK) {
         mega_buffer_printf(&line, "{\"text\":%s,\"length\":%lld", quoted, (long long)(shown + q->fresh.count));
-        if (q->logprobs != NULL && !q->passed_over) st = put_tokens(&line, s, q);
+        if (q->logprobs != NULL && !q->passed_over) st = generated_put_tokens(&line, s, q);
         if (s->beams.width > 1 && !q->passed_over) {
             mega_buffer_puts(&line, ",\"score\":");
             mega_buffer_json_double(&line, q->score);

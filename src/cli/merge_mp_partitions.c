@@ -44,7 +44,7 @@ static mega_status check_stages(const mega_command_options *cfg, const mega_mode
 }
 
 /* Compares the options with the folder. */
-static mega_status check_model(mega_command_options *cfg, mega_checkpoint *c)
+static mega_status merge_check_model(mega_command_options *cfg, mega_checkpoint *c)
 {
     const mega_model_shape *shape = mega_checkpoint_shape(c);
     const char *folder = mega_checkpoint_folder(c);
@@ -81,7 +81,7 @@ static void merge_check(mega_command_options *cfg, mega_team *team, mega_checkpo
                        "--load %s: it holds no checkpoint; expected a --save folder of a training, one of its iter_… "
                        "folders, or a folder of transformers",
                        cfg->train.load);
-    if (st == MEGA_OK) st = check_model(cfg, *c);
+    if (st == MEGA_OK) st = merge_check_model(cfg, *c);
     mega_options_add_mistake(o, st);
     if (st == MEGA_OK && is_copied(cfg, *c))
         mega_options_add_mistake(o, mega_checkpoint_check_copy(*c, cfg->train.save, cfg->train.save_takeover));

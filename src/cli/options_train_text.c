@@ -14,7 +14,7 @@ static bool pair_exists(mega_options *o, const char *prefix)
 }
 
 /* Returns the file that the name means: itself, or that of a data set of 2019 (webtext, wikipedia); NULL: none. */
-static const char *text_of(mega_options *o, const char *name)
+static const char *option_words(mega_options *o, const char *name)
 {
     const size_t n = strlen(name);
     if (n > 4 && (strcmp(name + n - 4, ".bin") == 0 || strcmp(name + n - 4, ".idx") == 0)) return NULL;
@@ -25,7 +25,7 @@ static const char *text_of(mega_options *o, const char *name)
 }
 
 /* Continues a hash with what tells one state of a file from another, without reading it. */
-static uint64_t hash_file(uint64_t hash, const char *path)
+static uint64_t text_options_hash_file(uint64_t hash, const char *path)
 {
     struct stat of = {0};
     if (path == NULL || stat(path, &of) != 0) return hash;
@@ -39,12 +39,13 @@ static const char *prefix_of(mega_command_options *cfg, const char *file)
     mega_options *o = cfg->train.engine.options;
     const mega_text_options *t = &cfg->train.text;
     const char *slash = strrchr(file, '/'), *folder = cfg->train.data.data_cache_path;
-    uint64_t hash = hash_file(MEGA_HASH_START, file);
+    uint64_t hash = text_options_hash_file(MEGA_HASH_START, file);
     hash = mega_hash64(hash, t->tokenizer_type, strlen(t->tokenizer_type));
     hash = mega_hash64(hash, &t->vocab_size, sizeof t->vocab_size);
-    hash = hash_file(hash_file(hash, t->vocab_file), t->merge_file);
+    hash = text_options_hash_file(text_options_hash_file(hash, t->vocab_file), t->merge_file);
     if (t->tokenizer_model != NULL)
-        hash = hash_file(mega_hash64(hash, t->tokenizer_model, strlen(t->tokenizer_model)), t->tokenizer_model);
+        hash = text_options_hash_file(mega_hash64(hash, t->tokenizer_model, strlen(t->tokenizer_model)),
+                                      t->tokenizer_model);
     if (folder == NULL) folder = slash != NULL ? mega_options_text(o, "%.*s", (int)(slash - file), file) : ".";
     return mega_options_text(o, "%s/%s-%08x", folder, slash != NULL ? slash + 1 : file, (unsigned)(hash & 0xffffffff));
 }
@@ -56,7 +57,7 @@ void cli_train_text_name(mega_command_options *cfg)
     const bool is_alone = d->train_data_path.count == 1 && d->data_path.count == 0 && d->valid_data_path.count == 0 &&
                           d->test_data_path.count == 0;
     if (!is_alone || cfg->train_text.file != NULL || pair_exists(o, d->train_data_path.item[0])) return;
-    const char *file = text_of(o, d->train_data_path.item[0]);
+    const char *file = option_words(o, d->train_data_path.item[0]);
     if (file == NULL) return;
     cfg->train_text.file = file;
     cfg->train_text.prefix = prefix_of(cfg, file);

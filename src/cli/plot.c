@@ -36,7 +36,7 @@ static bool same_base(const mega_list *files)
 }
 
 /* Returns the label that distinguishes this curve from the others. */
-static char *label_of(const mega_command_options *cfg, const char *file, const char *key)
+static char *plot_label(const mega_command_options *cfg, const char *file, const char *key)
 {
     const char *name = same_base(mega_options_positional(cfg->train.engine.options)) ? file : mega_path_base(file);
     if (mega_options_positional(cfg->train.engine.options)->count > 1 && cfg->plot.key.count > 1)
@@ -47,7 +47,7 @@ static char *label_of(const mega_command_options *cfg, const char *file, const c
 static mega_status read_curve(curve *c, const mega_command_options *cfg)
 {
     MEGA_TRY(mega_curve_read(c->file, cfg->plot.run, cfg->plot.x, c->key, &c->data));
-    c->label = label_of(cfg, c->file, c->key);
+    c->label = plot_label(cfg, c->file, c->key);
     if (c->label == NULL) return MEGA_NO_MEMORY("plot", "the curves");
     /* Do not smooth a curve with fewer points than the mean covers, such as evaluations next to training losses. */
     if (cfg->plot.smooth <= 0.0 || (double)c->data.count * (1.0 - cfg->plot.smooth) < 1.0) return MEGA_OK;

@@ -39,7 +39,7 @@ static void pretrain_print_line(void *user, const char *line)
 }
 
 /* Returns how many bytes of a line of UTF-8 fill at most that many columns, one for each character. */
-static int bytes_of(const char *line, int columns)
+static int pretrain_bytes(const char *line, int columns)
 {
     int n = 0;
     for (; line[n] != '\0'; n++)
@@ -57,9 +57,9 @@ static void pretrain_draw_status(void *user, const char *line)
     clear_status(s);
     if (s->is_sent) mega_launch_rank_mark(mark, MEGA_MARK_STATUS);
     if (s->is_sent && (line[0] != '\0' || was_drawn))
-        printf("%s%.*s\n", mark, bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
+        printf("%s%.*s\n", mark, pretrain_bytes(line, s->columns > 1 ? s->columns - 1 : 79), line);
     if (line[0] != '\0') {
-        if (!s->is_sent) printf("%.*s", bytes_of(line, s->columns > 1 ? s->columns - 1 : 79), line);
+        if (!s->is_sent) printf("%.*s", pretrain_bytes(line, s->columns > 1 ? s->columns - 1 : 79), line);
         s->drawn = true;
         s->last = now;
     }

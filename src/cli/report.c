@@ -67,7 +67,7 @@ static mega_status run(const mega_command_options *cfg)
 }
 
 /* If there are other mistakes, also reads the runs to report errors in them. */
-static void check(mega_command_options *cfg)
+static void read_runs_for_mistakes(mega_command_options *cfg)
 {
     report r = {0};
     if (mega_options_report(cfg->train.engine.options) != MEGA_OK &&
@@ -81,7 +81,7 @@ static int parse_and_run(int argc, char **argv)
 {
     mega_command_options cfg;
     int exit_status;
-    if (!mega_cli_parse_checked(&cfg, "report", argc, argv, check, &exit_status)) return exit_status;
+    if (!mega_cli_parse_checked(&cfg, "report", argc, argv, read_runs_for_mistakes, &exit_status)) return exit_status;
     const mega_status st = run(&cfg);
     mega_command_options_fini(&cfg);
     return st == MEGA_OK ? 0 : mega_cli_fail("report", st);

@@ -47,7 +47,7 @@ static mega_status unigram_perplexity(const mega_ids *ids, int64_t vocab, double
     return MEGA_OK;
 }
 
-static int64_t count_words(const char *text, size_t bytes)
+static int64_t tasks_count_words(const char *text, size_t bytes)
 {
     while (bytes > 0 && strchr(" \n\t\r", text[0]) != NULL) text++, bytes--;
     while (bytes > 0 && strchr(" \n\t\r", text[bytes - 1]) != NULL) bytes--;
@@ -116,7 +116,7 @@ static mega_status add_document(const mega_loaded *l, bool wikitext, const mega_
         MEGA_TRY(mega_ids_reserve(&out->ids, 1));
         out->ids.id[out->ids.count++] = eod;
     }
-    out->words += count_words(text->text, text->bytes);
+    out->words += tasks_count_words(text->text, text->bytes);
     mega_status st = wikitext ? mega_detokenize_wikitext(text->text, text->bytes, &plain) : MEGA_OK;
     const mega_document_text read = wikitext ? (mega_document_text){plain.data, plain.size} : *text;
     if (st == MEGA_OK) st = mega_encoder_encode(l->encoder, read.text, read.bytes, &out->ids);
@@ -220,8 +220,8 @@ static mega_status load_model(mega_loaded *l, const mega_command_options *cfg)
                 mega_options_was_set(cfg->train.engine.options, "seq_length") ? cfg->train.seq_length : positions});
 }
 
-static mega_status evaluate(const mega_loaded *l, const mega_command_options *cfg, const reading *r, bool overlap,
-                            mega_evaluation *out)
+static mega_status evaluate_task(const mega_loaded *l, const mega_command_options *cfg, const reading *r, bool overlap,
+                                 mega_evaluation *out)
 {
     const int64_t seq = mega_engine_positions(l->model.engine), step = cfg->tasks.overlapping_eval;
     const bool moves = overlap || mega_options_was_set(cfg->train.engine.options, "overlapping_eval");
@@ -248,7 +248,7 @@ static mega_status evaluate_file(const mega_loaded *l, const mega_command_option
     mega_status st = tasks_read_text(l, cfg, path, wikitext, &r);
     /* if one rank cannot read, all ranks stop */
     st = mega_comm_agree(mega_engine_layout(l->model.engine)->world.comm, st);
-    if (st == MEGA_OK) st = evaluate(l, cfg, &r, wikitext, &e);
+    if (st == MEGA_OK) st = evaluate_task(l, cfg, &r, wikitext, &e);
     if (st == MEGA_OK && wikitext) print_wikitext(&r, &e);
     if (st == MEGA_OK && !wikitext) st = print_lm_loss(l, path, &r, &e);
     mega_ids_fini(&r.ids);

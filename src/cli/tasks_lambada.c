@@ -102,7 +102,7 @@ static mega_status all_passages(lambada *t)
     return st;
 }
 
-static mega_status check_total(const lambada *t, const char *path)
+static mega_status lambada_check_total(const lambada *t, const char *path)
 {
     if (t->total > 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_FORMAT, "--valid-data %s: it holds no passage; expected JSON lines with the key %s", path,
@@ -124,7 +124,7 @@ static mega_status lambada_run(lambada *t, const char *path)
     if (t->cfg->train.engine.rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
     if (t->empty > 0 && t->cfg->train.engine.rank == 0)
         mega_warn("--valid-data %s: %lld passages without a word are left out", path, (long long)t->empty);
-    MEGA_TRY(check_total(t, path));
+    MEGA_TRY(lambada_check_total(t, path));
     printf(" validation results on LAMBADA | number correct: %.4E | total examples: %.4E | avg accuracy: %.4E\n",
            (double)t->correct, (double)t->total, (double)t->correct / (double)t->total);
     const mega_interval i = mega_interval_of_share(t->correct, t->total);
@@ -137,7 +137,7 @@ mega_status mega_task_lambada_check(const mega_loaded *l, const mega_command_opt
     lambada t = {.l = l, .cfg = cfg};
     mega_status st = mega_task_open(cfg, path, true, &t.documents);
     if (st == MEGA_OK) st = all_passages(&t);
-    if (st == MEGA_OK) st = check_total(&t, path);
+    if (st == MEGA_OK) st = lambada_check_total(&t, path);
     mega_document_chunk_fini(&t.chunk);
     mega_documents_close(t.documents);
     return st;

@@ -51,7 +51,7 @@ static mega_status read_stream(mega_buffer *out, FILE *stream, const char *name)
 }
 
 /* Reads a file. Named pipes are allowed too: their writer may come later. */
-static mega_status read_file(mega_buffer *out, const char *path)
+static mega_status tokenize_read_file(mega_buffer *out, const char *path)
 {
     FILE *f = fopen(path, "r");
     if (f == NULL) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--input %s: cannot be opened: %s", path, strerror(errno));
@@ -74,7 +74,7 @@ static mega_status tokenize_read_text(mega_buffer *out, const mega_command_optio
     if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0))
         return read_stream(out, stdin, "standard input");
     if (o->input != NULL) {
-        MEGA_TRY(read_file(out, o->input));
+        MEGA_TRY(tokenize_read_file(out, o->input));
         if (out->size > 0) MEGA_TRY(mega_file_kind_check(o->input, out->data, out->size, "text in UTF-8", 0));
         if (out->size > 0) MEGA_TRY(mega_encoding_check_text(o->input, 1, out->data, out->size));
     }
@@ -100,7 +100,7 @@ static mega_status read_ids(const mega_list *list, mega_ids *out)
     return MEGA_OK;
 }
 
-static mega_status print_table(const mega_tokenizer *t, const mega_ids *ids)
+static mega_status tokenize_print_table(const mega_tokenizer *t, const mega_ids *ids)
 {
     mega_buffer piece = {0}, shown = {0};
     mega_status st = MEGA_OK;
@@ -153,14 +153,14 @@ static mega_status tokenize_show(const mega_tokenizer *t, const mega_command_opt
     if (!o->count) {
         printf("%s, %lld ids, end of document %d\n", mega_tokenizer_type(t), (long long)mega_tokenizer_size(t),
                mega_tokenizer_eod(t));
-        MEGA_TRY(print_table(t, ids));
+        MEGA_TRY(tokenize_print_table(t, ids));
         if (o->ids.count > 0) MEGA_TRY(print_text(text));
     }
     print_counts(ids, text);
     return MEGA_OK;
 }
 
-static mega_status encode(const mega_tokenizer *t, bool special, const mega_buffer *text, mega_ids *ids)
+static mega_status tokenize_encode(const mega_tokenizer *t, bool special, const mega_buffer *text, mega_ids *ids)
 {
     mega_encoder *e;
     MEGA_TRY(mega_encoder_create(t, &e));
@@ -185,7 +185,7 @@ static mega_status tokenize_run(const mega_command_options *cfg)
             st = read_ids(&cfg->tokenize.ids, &ids);
             if (st == MEGA_OK) st = mega_tokenizer_decode(t, ids.id, ids.count, &text);
         } else if (st == MEGA_OK) {
-            st = encode(t, cfg->tokenize.special, &text, &ids);
+            st = tokenize_encode(t, cfg->tokenize.special, &text, &ids);
         }
         if (st == MEGA_OK) st = tokenize_show(t, cfg, &ids, &text);
     }

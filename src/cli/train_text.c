@@ -7,7 +7,7 @@
 #include "megalith/signals.h"
 
 /* For a dry run, which tokenizes nothing: whether the file is a text. */
-static mega_status check_text(const char *file)
+static mega_status check_training_text(const char *file)
 {
     const mega_documents_options o = {.inputs = &file, .num_inputs = 1, .format = MEGA_DOCUMENT_AUTO};
     mega_documents *d = NULL;
@@ -22,7 +22,7 @@ static mega_status check_text(const char *file)
 mega_status cli_train_text_leave_out(mega_command_options *cfg)
 {
     if (cfg->train_text.file == NULL || cli_train_text_is_made(cfg)) return MEGA_OK;
-    MEGA_TRY(check_text(cfg->train_text.file));
+    MEGA_TRY(check_training_text(cfg->train_text.file));
     mega_info("%s would be tokenized into %s.bin and .idx", cfg->train_text.file, cfg->train.made_data_path);
     cfg->train.data.data_path = (mega_list){0};
     return MEGA_OK;

@@ -118,7 +118,7 @@ static void vocabulary_show_result(const mega_command_options *cfg, const mega_t
     printf(")\n");
 }
 
-static mega_status learn(const mega_command_options *cfg, mega_trainer *trainer, mega_lock *lock)
+static mega_status learn_vocabulary(const mega_command_options *cfg, mega_trainer *trainer, mega_lock *lock)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     const double started = mega_time_now();
@@ -148,7 +148,7 @@ static mega_status vocabulary_train(const mega_command_options *cfg, mega_traine
     const char *output = cfg->train_tokenizer.output;
     const bool is_new = !mega_folder_exists(output);
     mega_status st = lock_output(&lock, output);
-    if (st == MEGA_OK) st = learn(cfg, trainer, lock);
+    if (st == MEGA_OK) st = learn_vocabulary(cfg, trainer, lock);
     mega_lock_release(lock);
     if (st != MEGA_OK && is_new) (void)rmdir(output); /* fails if the folder is not empty */
     return st;

@@ -10,12 +10,12 @@
 
 enum { IDLE_SECONDS = 30, MOST_CONNECTIONS = 512 };
 
-static bool is_first(const server *s)
+static bool server_is_first_rank(const server *s)
 {
     return mega_world_rank(s->world) == 0;
 }
 
-static mega_status check_ranks(const server *s)
+static mega_status server_check_ranks(const server *s)
 {
     const mega_layout *l = mega_engine_layout(s->loaded.model.engine);
     if (l->dp.size == 1) return MEGA_OK;
@@ -38,7 +38,7 @@ static mega_status open_model(server *s)
     const mega_pretrained_sizes sizes = mega_pretrained_generation(s->batch, s->positions, o->inference_micro_batches,
                                                                    o->inference_batch_times_seqlen_threshold);
     MEGA_TRY(mega_pretrained_load(&s->loaded.model, &sizes));
-    MEGA_TRY(check_ranks(s));
+    MEGA_TRY(server_check_ranks(s));
     const mega_generator_options g = {.draw_vocab = mega_pretrained_known(&s->loaded.model, s->loaded.tokenizer),
                                       .no_cache = o->recompute,
                                       .has_beams = true,
@@ -58,7 +58,7 @@ static mega_status open_http(const server *s, server_http **out)
                                       .idle_seconds = IDLE_SECONDS,
                                       .most_seconds = (int)o->max_receive_seconds,
                                       .least_rate = o->min_receive_rate};
-    if (!is_first(s)) return MEGA_OK;
+    if (!server_is_first_rank(s)) return MEGA_OK;
     MEGA_TRY(server_http_open(&http, out));
     printf("listening on http://%s:%d/ (PUT /api; Ctrl-C or SIGTERM ends it)\n", o->host, server_http_port(*out));
     fflush(stdout);
@@ -79,14 +79,14 @@ static mega_status next_body(const server *s, server_http *http, request_body *b
 {
     mega_comm *all = mega_world_comm(s->world);
     size_t size = 0;
-    if (is_first(s)) {
+    if (server_is_first_rank(s)) {
         const bool stops = *mega_signals_stop() != 0;
         b->text = stops ? NULL : server_http_next(http, &size);
         b->bytes = stops ? STOP : b->text == NULL ? NOTHING : (int64_t)size;
     }
     MEGA_TRY(mega_comm_broadcast(all, "size of a request", &b->bytes, (int64_t)sizeof b->bytes, 0));
     if (b->bytes < 0 || mega_world_size(s->world) == 1) return MEGA_OK;
-    if (!is_first(s)) {
+    if (!server_is_first_rank(s)) {
         char *grown = mega_realloc(b->own, (size_t)b->bytes + 1);
         if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a request");
         b->own = grown;
@@ -103,7 +103,7 @@ static mega_status answer_one(server *s, server_http *http, const request_body *
     char *json = NULL;
     int status = 500;
     MEGA_TRY(mega_cli_agree(s->world, server_answer(s, b->text, (size_t)b->bytes, &json, &status)));
-    if (is_first(s)) server_http_answer(http, status, json);
+    if (server_is_first_rank(s)) server_http_answer(http, status, json);
     else
         free(json);
     s->requests++;

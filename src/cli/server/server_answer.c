@@ -30,7 +30,7 @@ static void refuse_job(job *j, int http, const char *why)
 
 /* ---- prompts ---- */
 
-static mega_status encode(const job *j, const char *prompt, mega_ids *out)
+static mega_status answer_encode_prompt(const job *j, const char *prompt, mega_ids *out)
 {
     const mega_loaded *l = &j->s->loaded;
     if (j->q.add_bos) {
@@ -41,10 +41,10 @@ static mega_status encode(const job *j, const char *prompt, mega_ids *out)
     return mega_encoder_encode_special(l->encoder, prompt, strlen(prompt), out);
 }
 
-static mega_status take_prompt(job *j, int i)
+static mega_status answer_take_prompt(job *j, int i)
 {
     mega_ids ids = {0};
-    mega_status st = encode(j, j->q.prompt[i], &ids);
+    mega_status st = answer_encode_prompt(j, j->q.prompt[i], &ids);
     int32_t *copy = st == MEGA_OK ? mega_arena_alloc(&j->arena, (size_t)(ids.count + 1) * sizeof *copy) : NULL;
     if (copy != NULL && ids.count > 0) memcpy(copy, ids.id, (size_t)ids.count * sizeof *copy);
     j->text[i] = (mega_generation){.prompt = copy, .prompt_count = ids.count};
@@ -59,7 +59,7 @@ static mega_status take_prompts(job *j)
 {
     if (j->q.add_bos && mega_tokenizer_eod(j->s->loaded.tokenizer) < 0)
         refuse_job(j, 200, "add_BOS: the tokenizer has no end-of-document id");
-    for (int i = 0; i < j->q.prompts && j->message[0] == '\0'; i++) MEGA_TRY(take_prompt(j, i));
+    for (int i = 0; i < j->q.prompts && j->message[0] == '\0'; i++) MEGA_TRY(answer_take_prompt(j, i));
     return MEGA_OK;
 }
 
@@ -97,7 +97,7 @@ static mega_status give_room(job *j)
 /* ---- generation ---- */
 
 /* The clock of the first rank counts: all ranks must give up at the same token. */
-static bool goes_on(server *s)
+static bool answer_continues(server *s)
 {
     int32_t is_late = mega_time_now() > s->ends_at;
     if (++s->sunk % SUNK_EVERY != 0) return true;
@@ -112,12 +112,12 @@ static bool on_token(void *user, int row, int32_t token)
 {
     (void)row;
     (void)token;
-    return goes_on(user);
+    return answer_continues(user);
 }
 
 static bool on_step(void *user)
 {
-    return goes_on(user);
+    return answer_continues(user);
 }
 
 static mega_sampling sampling_of(const job *j)
@@ -187,8 +187,8 @@ static mega_status search_texts(job *j)
 /* ---- the answer ---- */
 
 /* Appends a text, and its tokens one by one, to the lists of the answer. Returns false when memory is short. */
-static bool put_text(const job *j, const mega_generation *t, const int32_t *fresh, int64_t count, json_t *texts,
-                     json_t *segments)
+static bool answer_put_text(const job *j, const mega_generation *t, const int32_t *fresh, int64_t count, json_t *texts,
+                            json_t *segments)
 {
     const mega_tokenizer *tokenizer = j->s->loaded.tokenizer;
     mega_buffer raw = {0}, text = {0};
@@ -226,10 +226,10 @@ static json_t *whole_answer(const job *j)
     json_t *texts = json_array(), *segments = json_array(), *numbers = json_array();
     bool is_done = texts != NULL && segments != NULL && numbers != NULL;
     for (int i = 0; is_done && i < j->beams; i++)
-        is_done = put_text(j, &j->text[0], j->beam[i].tokens, j->beam[i].count, texts, segments) &&
+        is_done = answer_put_text(j, &j->text[0], j->beam[i].tokens, j->beam[i].count, texts, segments) &&
                   json_array_append_new(numbers, json_real(j->beam[i].score)) == 0;
     for (int i = 0; is_done && j->beam == NULL && i < j->q.prompts; i++)
-        is_done = put_text(j, &j->text[i], j->text[i].tokens, j->text[i].count, texts, segments) &&
+        is_done = answer_put_text(j, &j->text[i], j->text[i].tokens, j->text[i].count, texts, segments) &&
                   (!j->q.logprobs || put_logprobs(&j->text[i], numbers));
     const char *last = j->beam != NULL ? "scores" : "logprobs";
     if (is_done && (j->beam != NULL || j->q.logprobs))

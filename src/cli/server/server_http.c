@@ -153,7 +153,7 @@ static bool announces_too_much(const server_http *h, struct MHD_Connection *c)
     return length != NULL && strtoull(length, NULL, 10) > h->options.most_bytes;
 }
 
-static enum MHD_Result refuse(const server_http *h, struct MHD_Connection *c, int status)
+static enum MHD_Result http_refuse(const server_http *h, struct MHD_Connection *c, int status)
 {
     return send_json(h, c, status,
                      status == MHD_HTTP_BAD_REQUEST
@@ -173,8 +173,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         if (x == NULL) return MHD_NO;
         *own = x;
         x->connection = c;
-        if (has_two_lengths(c)) return refuse(h, c, MHD_HTTP_BAD_REQUEST);
-        return is_request(url, method) && announces_too_much(h, c) ? refuse(h, c, MHD_HTTP_CONTENT_TOO_LARGE) : MHD_YES;
+        if (has_two_lengths(c)) return http_refuse(h, c, MHD_HTTP_BAD_REQUEST);
+        return is_request(url, method) && announces_too_much(h, c) ? http_refuse(h, c, MHD_HTTP_CONTENT_TOO_LARGE)
+                                                                   : MHD_YES;
     }
     if (*size > 0) {
         const bool is_taken = !is_request(url, method) || take_body(h, x, data, *size);
@@ -189,7 +190,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         return send_text(h, c, x->status, "application/json", text, MHD_RESPMEM_MUST_FREE);
     }
     const int refused = enqueue(h, x);
-    return refused != 0 ? refuse(h, c, refused) : MHD_YES;
+    return refused != 0 ? http_refuse(h, c, refused) : MHD_YES;
 }
 
 static void on_end(void *user, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode why)
