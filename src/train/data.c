@@ -171,7 +171,7 @@ static mega_status build_in_turn(trainer *t, mega_task_data_options *o)
     return st;
 }
 
-static mega_status build(trainer *t)
+static mega_status build_data(trainer *t)
 {
     mega_task_data_options o = data_options(t);
     if (!t->task->course->in_epochs && t->io->is_detailed) {
@@ -224,7 +224,7 @@ static void warn_of_no_validation(const mega_train_options *cfg)
 mega_status train_open_data(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    MEGA_TRY(build(t));
+    MEGA_TRY(build_data(t));
     MEGA_TRY(need_training(t));
     if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !t->task->course->in_epochs)
         warn_of_no_validation(cfg);

@@ -128,7 +128,7 @@ static mega_status epochs_begin(trainer *t)
 
 /* ---- after an epoch ---- */
 
-static mega_status evaluate(trainer *t, mega_step_result *r, bool *is_whole)
+static mega_status run_epoch_evaluation(trainer *t, mega_step_result *r, bool *is_whole)
 {
     const mega_dataset d = t->task->dataset(&t->data[MEGA_SPLIT_VALID]);
     bool late;
@@ -158,7 +158,7 @@ static mega_status evaluate_epoch(trainer *t)
     mega_buffer text = {0};
     bool is_whole;
     if (t->data[MEGA_SPLIT_VALID].self == NULL) return MEGA_OK;
-    MEGA_TRY(evaluate(t, &r, &is_whole));
+    MEGA_TRY(run_epoch_evaluation(t, &r, &is_whole));
     if (!is_whole) {
         train_line(t, "a signal ended the evaluation of epoch %lld: no loss is known", (long long)epoch_of(t));
         return MEGA_OK;

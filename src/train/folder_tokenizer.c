@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The names of Hugging Face mean whatever tokenizer a folder has. */
-static bool is_type(const char *type, const mega_tokenizer *found)
+static bool folder_is_type(const char *type, const mega_tokenizer *found)
 {
     static const char *const any[] = {"HuggingFaceTokenizer", "HFTokenizer", "PretrainedFromHF"};
     for (size_t i = 0; i < sizeof any / sizeof *any; i++)
@@ -18,7 +18,7 @@ void mega_train_compare_tokenizer(const mega_train_options *cfg, const mega_toke
     mega_options *o = cfg->engine.options;
     const char *type = mega_tokenizer_type(found);
     const int64_t extra_ids = mega_tokenizer_extra_ids(found);
-    if (mega_options_is_given(o, "tokenizer_type") && !is_type(cfg->text.tokenizer_type, found))
+    if (mega_options_is_given(o, "tokenizer_type") && !folder_is_type(cfg->text.tokenizer_type, found))
         mega_buffer_printf(wrong, "\n  %s: the model's is a %s; leave the option out",
                            mega_options_origin(o, "tokenizer_type"), type);
     for (size_t i = 0; i < sizeof of_files / sizeof *of_files; i++)

@@ -58,7 +58,7 @@ static void warn_of_option(trainer *t, const char *dest, const json_t *there, co
     t->stored.is_warned = true;
 }
 
-static double weight_of(const json_t *list, size_t i)
+static double resume_weight(const json_t *list, size_t i)
 {
     const char *text = json_string_value(json_array_get(list, i));
     return text != NULL ? strtod(text, NULL) : 0;
@@ -67,7 +67,7 @@ static double weight_of(const json_t *list, size_t i)
 static double sum_of_weights(const json_t *list)
 {
     double sum = 0;
-    for (size_t i = 0; i < json_array_size(list); i += 2) sum += weight_of(list, i);
+    for (size_t i = 0; i < json_array_size(list); i += 2) sum += resume_weight(list, i);
     return sum;
 }
 
@@ -81,7 +81,7 @@ static bool is_same_blend(const json_t *a, const json_t *b)
     if (count < 2) return true;
     const double sum_a = sum_of_weights(a), sum_b = sum_of_weights(b);
     for (size_t i = 0; i < count; i += 2)
-        if (fabs(weight_of(a, i) / sum_a - weight_of(b, i) / sum_b) > 1e-12) return false;
+        if (fabs(resume_weight(a, i) / sum_a - resume_weight(b, i) / sum_b) > 1e-12) return false;
     return true;
 }
 

@@ -255,7 +255,7 @@ mega_status train_build_engine(trainer *t)
 }
 
 /* The optimizer of a run that trained the head for pairs has states for it. */
-static mega_status check_head(const trainer *t)
+static mega_status check_model_head(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const bool resumes = mega_checkpoint_run_json(t->checkpoint) != NULL && !cfg->finetune && !cfg->no_load_optim;
@@ -293,7 +293,7 @@ mega_status train_check_shape(const trainer *t)
 {
     if (t->checkpoint == NULL) return MEGA_OK;
     mega_buffer b = {0};
-    MEGA_TRY(check_head(t));
+    MEGA_TRY(check_model_head(t));
     t->task->compare(&t->network, mega_checkpoint_shape(t->checkpoint), &b);
     mega_status st = mega_buffer_check(&b, "the differences of two shapes");
     if (st == MEGA_OK && b.size > 0) st = refuse_shape(t, b.data);
@@ -358,7 +358,7 @@ static mega_status begin_classifier(const trainer *t)
     return mega_engine_initialize(t->engine, (uint32_t)t->cfg->engine.seed);
 }
 
-static mega_status load(trainer *t)
+static mega_status load_checkpoint_or_folder(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const mega_engine_load_options o = load_options(cfg);
@@ -424,7 +424,7 @@ mega_status train_load(trainer *t)
     mega_train_options *cfg = t->cfg;
     if (t->checkpoint == NULL && cfg->load != NULL) say_missing(t);
     if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed);
-    MEGA_TRY(load(t));
+    MEGA_TRY(load_checkpoint_or_folder(t));
     count_iterations(t);
     warn_of_ended_schedule(t);
     mega_checkpoint_close(t->checkpoint);

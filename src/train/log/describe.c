@@ -19,27 +19,27 @@ static void put_key(mega_buffer *b, const char *key, const char *value)
     mega_buffer_puts(b, ", ");
 }
 
-static void put_number(mega_buffer *b, const char *key, int64_t value)
+static void describe_put_number(mega_buffer *b, const char *key, int64_t value)
 {
     mega_buffer_printf(b, "\"%s\": %lld, ", key, (long long)value);
 }
 
 /* Members of the outermost object have a line each. */
-static void put_member(mega_buffer *b, const char *key)
+static void describe_put_member(mega_buffer *b, const char *key)
 {
     mega_buffer_printf(b, "\n \"%s\": ", key);
 }
 
 static void put_text_member(mega_buffer *b, const char *key, const char *value)
 {
-    put_member(b, key);
+    describe_put_member(b, key);
     mega_buffer_json_string(b, value);
     mega_buffer_puts(b, ",");
 }
 
 static void put_number_member(mega_buffer *b, const char *key, int64_t value)
 {
-    put_member(b, key);
+    describe_put_member(b, key);
     mega_buffer_printf(b, "%lld,", (long long)value);
 }
 
@@ -54,16 +54,16 @@ static void put_machine(const trainer *t, mega_buffer *b)
     mega_memory_limits limits;
     mega_host_name(host);
     mega_memory_get_limits(&limits);
-    put_member(b, "machine");
+    describe_put_member(b, "machine");
     mega_buffer_puts(b, "{");
     put_key(b, "host", host);
     put_key(b, "processor", mega_cpu_model(model, sizeof model));
     put_key(b, "instruction_set", mega_isa_name(mega_cpu_isa()));
-    put_number(b, "cores", mega_cpu_affinity());
-    put_number(b, "ranks", mega_world_size(t->world));
-    put_number(b, "ranks_of_host", t->cfg->engine.local_world_size);
-    put_number(b, "threads_of_rank", mega_team_size(t->team));
-    put_number(b, "peak_flops_of_rank", (int64_t)t->peak.flops);
+    describe_put_number(b, "cores", mega_cpu_affinity());
+    describe_put_number(b, "ranks", mega_world_size(t->world));
+    describe_put_number(b, "ranks_of_host", t->cfg->engine.local_world_size);
+    describe_put_number(b, "threads_of_rank", mega_team_size(t->team));
+    describe_put_number(b, "peak_flops_of_rank", (int64_t)t->peak.flops);
     put_end(b, "memory_bytes", limits.machine == UINT64_MAX ? 0 : (int64_t)limits.machine);
     mega_buffer_puts(b, ",");
 }
@@ -72,14 +72,14 @@ static void put_layout(const trainer *t, mega_buffer *b)
 {
     const mega_layout *l = mega_engine_layout(t->engine);
     const mega_train_options *cfg = t->cfg;
-    put_member(b, "layout");
+    describe_put_member(b, "layout");
     mega_buffer_puts(b, "{");
-    put_number(b, "tensor", l->tp.size);
-    put_number(b, "pipeline", l->pp.size);
-    put_number(b, "data", l->dp.size);
-    put_number(b, "zero_stage", cfg->engine.graph.zero_stage);
-    put_number(b, "micro_batch_size", cfg->engine.optim.micro_batch_size);
-    put_number(b, "global_batch_size", cfg->engine.optim.global_batch_size);
+    describe_put_number(b, "tensor", l->tp.size);
+    describe_put_number(b, "pipeline", l->pp.size);
+    describe_put_number(b, "data", l->dp.size);
+    describe_put_number(b, "zero_stage", cfg->engine.graph.zero_stage);
+    describe_put_number(b, "micro_batch_size", cfg->engine.optim.micro_batch_size);
+    describe_put_number(b, "global_batch_size", cfg->engine.optim.global_batch_size);
     put_end(b, "sequence_length", cfg->seq_length);
     mega_buffer_puts(b, ",");
 }
@@ -89,12 +89,12 @@ static void put_memory(const trainer *t, mega_buffer *b)
     train_memory_class row[TRAIN_MEMORY_CLASSES];
     const char *limit;
     const int rows = train_memory_classes(t, row);
-    put_member(b, "memory");
+    describe_put_member(b, "memory");
     mega_buffer_puts(b, "{");
-    put_number(b, "limit_bytes", (int64_t)train_memory_limit(t, &limit));
+    describe_put_number(b, "limit_bytes", (int64_t)train_memory_limit(t, &limit));
     put_key(b, "limit", limit);
-    put_number(b, "largest_rank_bytes", t->most_planned);
-    if (t->most_held > 0) put_number(b, "held_bytes", t->most_held);
+    describe_put_number(b, "largest_rank_bytes", t->most_planned);
+    if (t->most_held > 0) describe_put_number(b, "held_bytes", t->most_held);
     mega_buffer_puts(b, "\"classes\": [");
     for (int i = 0; i < rows; i++) {
         mega_buffer_puts(b, i > 0 ? ", {" : "{");
@@ -110,15 +110,15 @@ static mega_status put_schedule(const trainer *t, mega_buffer *b)
     const mega_pipeline p = train_pipeline(t);
     mega_buffer svg = {0};
     mega_status st = MEGA_OK;
-    put_member(b, "schedule");
+    describe_put_member(b, "schedule");
     mega_buffer_puts(b, "{");
     if (p.stages > 1 && p.stages * p.chunks * p.micro_batches <= MOST_DRAWN) {
         st = mega_pipeline_draw_svg(&p, &svg);
         if (st == MEGA_OK) put_key(b, "svg", svg.data);
     }
     mega_buffer_fini(&svg);
-    put_number(b, "stages", p.stages);
-    put_number(b, "chunks", p.chunks);
+    describe_put_number(b, "stages", p.stages);
+    describe_put_number(b, "chunks", p.chunks);
     put_end(b, "micro_batches", p.micro_batches);
     mega_buffer_puts(b, ",");
     return st;
@@ -148,7 +148,7 @@ static mega_status put_description(const trainer *t, mega_buffer *b)
     put_layout(t, b);
     put_memory(t, b);
     MEGA_TRY(put_schedule(t, b));
-    put_member(b, "options");
+    describe_put_member(b, "options");
     MEGA_TRY(mega_options_origins(t->cfg->engine.options, b));
     mega_buffer_puts(b, "}\n");
     return mega_buffer_check(b, "the description of the run");

@@ -48,7 +48,7 @@ void train_losses_text(const trainer *t, const train_interval *sum, mega_buffer 
             mega_buffer_printf(out, " %s: %.6E |", mega_engine_metric_name(t->engine, i), sum->metric[i] / n);
 }
 
-static void put_value(mega_buffer *out, const char *name, double loss, bool perplexity)
+static void losses_put_value(mega_buffer *out, const char *name, double loss, bool perplexity)
 {
     mega_buffer_printf(out, "%s value: %.6E | ", name, loss);
     if (perplexity) mega_buffer_printf(out, "%s PPL: %.6E | ", name, train_perplexity(loss));
@@ -61,11 +61,11 @@ void train_evaluation_text(const trainer *t, const char *where, const mega_loss_
     const char *name = train_loss_name(t);
     const bool alone = train_loss_parts(t) > 0 && t->task->shows_parts_alone;
     mega_buffer_printf(out, " validation loss at %s | ", where);
-    if (!alone) put_value(out, name, loss, true);
+    if (!alone) losses_put_value(out, name, loss, true);
     for (int i = 0; i < train_loss_parts(t); i++)
         if (sums->weight[i] > 0)
-            put_value(out, mega_engine_metric_name(t->engine, i), sums->metric[i] / sums->weight[i],
-                      alone && (t->task->likelihoods == 0 || i < t->task->likelihoods));
+            losses_put_value(out, mega_engine_metric_name(t->engine, i), sums->metric[i] / sums->weight[i],
+                             alone && (t->task->likelihoods == 0 || i < t->task->likelihoods));
 }
 
 double train_evaluation_loss(const mega_loss_sums *sums)

@@ -65,7 +65,7 @@ static mega_status write_settings(const trainer *t, mega_tensorboard *board)
 }
 
 /* Opens the run of --wandb-project. Without it the training continues. */
-static mega_status open_wandb(trainer *t, train_monitor *m)
+static mega_status open_wandb_run(trainer *t, train_monitor *m)
 {
     const mega_train_options *cfg = t->cfg;
     char *in_save = cfg->save != NULL ? mega_path_join(cfg->save, "wandb") : NULL;
@@ -127,7 +127,7 @@ mega_status train_monitor_open(trainer *t)
     /* A run that only evaluates does not repeat iterations, so it keeps the rows of the training that it evaluates. */
     const int64_t keep = cfg->skip_train ? MEGA_METRICS_KEEP_ALL : t->first_iteration;
     if (cfg->metrics_file != NULL) MEGA_TRY(mega_metrics_open(cfg->metrics_file, t->run_id, keep, &m->metrics));
-    if (cfg->wandb_project != NULL && cfg->wandb_project[0] != '\0' && !cfg->skip_train) MEGA_TRY(open_wandb(t, m));
+    if (cfg->wandb_project != NULL && cfg->wandb_project[0] != '\0' && !cfg->skip_train) MEGA_TRY(open_wandb_run(t, m));
     return cfg->tensorboard_dir != NULL ? open_board(t, m) : MEGA_OK;
 }
 
@@ -142,12 +142,12 @@ static void put_int(metrics_row *r, const char *key, int64_t i)
     r->value[r->count++] = (mega_metric){.key = key, .kind = MEGA_METRIC_INT, .i = i};
 }
 
-static void put(metrics_row *r, const char *key, double x)
+static void put_metric(metrics_row *r, const char *key, double x)
 {
     r->value[r->count++] = (mega_metric){.key = key, .kind = MEGA_METRIC_DOUBLE, .x = x};
 }
 
-static void write_row(train_monitor *m, const metrics_row *r)
+static void write_metrics_row(train_monitor *m, const metrics_row *r)
 {
     const mega_status st = mega_metrics_row(m->metrics, r->value, r->count);
     mega_outbox_hear(&m->of_metrics, st, mega_metrics_missing(m->metrics));
@@ -157,9 +157,9 @@ static void write_row(train_monitor *m, const metrics_row *r)
 static void put_load(metrics_row *r, const trainer *t)
 {
     if (!t->is_load_new) return;
-    put(r, "cpu_taken_by_others", t->load.others);
-    put(r, "cpu_taken_by_hypervisor", t->load.stolen);
-    put(r, "cpu_taken_by_quota", t->load.throttled);
+    put_metric(r, "cpu_taken_by_others", t->load.others);
+    put_metric(r, "cpu_taken_by_hypervisor", t->load.stolen);
+    put_metric(r, "cpu_taken_by_quota", t->load.throttled);
 }
 
 static void step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
@@ -169,23 +169,23 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
-    if (isfinite(s->loss)) put(&r, t->monitor->loss_key, s->loss);
+    if (isfinite(s->loss)) put_metric(&r, t->monitor->loss_key, s->loss);
     for (int i = 0; i < train_loss_parts(t); i++)
-        if (isfinite(s->metric[i])) put(&r, t->monitor->part_key[i], s->metric[i]);
-    if (!s->skipped) put(&r, "grad_norm", s->grad_norm);
+        if (isfinite(s->metric[i])) put_metric(&r, t->monitor->part_key[i], s->metric[i]);
+    if (!s->skipped) put_metric(&r, "grad_norm", s->grad_norm);
     if (t->cfg->engine.backend.fp16) {
-        put(&r, "loss_scale", s->loss_scale);
+        put_metric(&r, "loss_scale", s->loss_scale);
         r.value[r.count++] = (mega_metric){.key = "skipped", .kind = MEGA_METRIC_BOOL, .i = s->skipped};
     }
-    put(&r, "learning_rate", s->lr);
-    put(&r, "weight_decay", s->weight_decay);
+    put_metric(&r, "learning_rate", s->lr);
+    put_metric(&r, "weight_decay", s->weight_decay);
     put_int(&r, "global_batch_size", s->samples);
     if (t->cfg->log_num_zeros_in_grad) put_int(&r, "num_zeros", s->grad_zeros);
-    if (t->cfg->log_params_norm) put(&r, "params_norm", params_norm);
-    put(&r, "iteration_time_ms", step_s * 1e3);
-    put(&r, "tokens_per_second", (double)s->tokens / step_s);
+    if (t->cfg->log_params_norm) put_metric(&r, "params_norm", params_norm);
+    put_metric(&r, "iteration_time_ms", step_s * 1e3);
+    put_metric(&r, "tokens_per_second", (double)s->tokens / step_s);
     put_load(&r, t);
-    write_row(t->monitor, &r);
+    write_metrics_row(t->monitor, &r);
 }
 
 static mega_status plain_scalar(const trainer *t, const char *tag, double value)
@@ -303,10 +303,10 @@ static void evaluation_row(const trainer *t, int split, double loss, bool is_fin
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
     put_int(&r, "consumed_samples", p->consumed_samples);
-    put(&r, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
-    put(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", train_perplexity(loss));
+    put_metric(&r, split == MEGA_SPLIT_TEST ? "test_loss" : "validation_loss", loss);
+    put_metric(&r, split == MEGA_SPLIT_TEST ? "test_ppl" : "validation_ppl", train_perplexity(loss));
     if (is_final) r.value[r.count++] = (mega_metric){.key = "final", .kind = MEGA_METRIC_BOOL, .i = 1};
-    write_row(t->monitor, &r);
+    write_metrics_row(t->monitor, &r);
 }
 
 static mega_status evaluation_scalars(const trainer *t, int split, double loss)

@@ -133,7 +133,7 @@ static int list_values(const mega_network_shape *n, int64_t heads, table_value o
     return count;
 }
 
-static const char *value_of(const table_value *value, int count, const char *line, size_t n)
+static const char *network_value(const table_value *value, int count, const char *line, size_t n)
 {
     for (int i = 0; i < count; i++)
         if (strlen(value[i].dest) == n && strncmp(value[i].dest, line, n) == 0) return value[i].text;
@@ -151,7 +151,7 @@ mega_status train_options_table(const trainer *t, mega_buffer *out)
     for (const char *at = table.data; st == MEGA_OK && at != NULL && *at != '\0';) {
         const size_t n = strcspn(at, "\n"), name = strcspn(at + strspn(at, " "), " ");
         const char *word = at + strspn(at, " "), *dots = strstr(at, " .");
-        const char *text = dots != NULL && dots < at + n ? value_of(value, count, word, name) : NULL;
+        const char *text = dots != NULL && dots < at + n ? network_value(value, count, word, name) : NULL;
         if (text != NULL) {
             const size_t head = (size_t)(dots + 1 - at);
             mega_buffer_printf(out, "%.*s %s\n", (int)(head + strspn(at + head, ".")), at, text);

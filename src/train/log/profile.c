@@ -10,7 +10,7 @@
 enum { PROBE_TRIES = 3 };
 #define PROBE_BYTES ((size_t)64 << 20)
 
-static bool is_wanted(const mega_train_options *cfg)
+static bool profile_is_wanted(const mega_train_options *cfg)
 {
     return cfg->profile_trace != NULL || cfg->profile_table;
 }
@@ -18,7 +18,8 @@ static bool is_wanted(const mega_train_options *cfg)
 mega_status train_profile_check(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    if (!is_wanted(cfg) || cfg->skip_train || t->is_plan || cfg->profile_step_start < t->train_iters) return MEGA_OK;
+    if (!profile_is_wanted(cfg) || cfg->skip_train || t->is_plan || cfg->profile_step_start < t->train_iters)
+        return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
                      "give a smaller number",
@@ -28,7 +29,7 @@ mega_status train_profile_check(const trainer *t)
 mega_status train_profile_open(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    if (!is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
+    if (!profile_is_wanted(cfg) || cfg->skip_train) return MEGA_OK;
     MEGA_TRY(train_profile_check(t)); /* check again: a checkpoint may have changed the number of iterations */
     if (cfg->profile_trace == NULL && !train_is_first(t)) return MEGA_OK; /* only the first rank writes the table */
     const mega_program *p = mega_engine_program(t->engine, true);

@@ -52,7 +52,7 @@ mega_status train_say_start(const trainer *t)
 /* ---- the network and its memory ---- */
 
 /* In one line: the total, what it may be, and the largest classes. */
-static void put_memory(const trainer *t, mega_buffer *out)
+static void start_put_memory(const trainer *t, mega_buffer *out)
 {
     enum { SHOWN = 4 };
     train_memory_class row[TRAIN_MEMORY_CLASSES];
@@ -78,7 +78,7 @@ mega_status train_say_model(const trainer *t)
 {
     mega_buffer text = {0};
     t->task->describe(&t->network, &text);
-    put_memory(t, &text);
+    start_put_memory(t, &text);
     const mega_status st = mega_buffer_check(&text, "the description of the model");
     if (st == MEGA_OK) train_lines(t, text.data);
     mega_buffer_fini(&text);

@@ -225,7 +225,7 @@ static mega_status leave_world(trainer *t)
 }
 
 /* The shown rank fits; ranks of another stage may not. */
-static mega_status check_stages(const trainer *t, const train_stage_bytes *most)
+static mega_status plan_check_stages(const trainer *t, const train_stage_bytes *most)
 {
     const char *name;
     const size_t limit = train_memory_limit(t, &name);
@@ -257,7 +257,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     MEGA_TRY(mega_buffer_check(out, "the plan"));
     if (!t->is_plan || is_elsewhere(t)) return MEGA_OK;
     MEGA_TRY(train_check_memory(t, true));
-    return check_stages(t, &most);
+    return plan_check_stages(t, &most);
 }
 
 static void no_line(void *user, const char *line)

@@ -14,7 +14,7 @@ typedef struct model_cost {
     double begin, layer, end;
 } model_cost;
 
-static double flops_of(const mega_model_parts *p, int begin, int end)
+static double balance_flops(const mega_model_parts *p, int begin, int end)
 {
     double flops = 0;
     for (int l = begin; l < end; l++) flops += mega_model_parts_flops(p, l);
@@ -57,7 +57,7 @@ static double slowest_now(const mega_model_parts *p, int stages)
     for (int s = 0; s < stages; s++) {
         double flops = 0;
         for (int part = s; part < mega_model_parts_count(p); part += stages)
-            flops += flops_of(p, mega_model_parts_first(p, part), mega_model_parts_first(p, part + 1));
+            flops += balance_flops(p, mega_model_parts_first(p, part), mega_model_parts_first(p, part + 1));
         slowest = most(slowest, flops);
     }
     return slowest;
@@ -79,7 +79,7 @@ void train_plan_balance(const trainer *t, mega_buffer *out)
     if (stages < 2) return;
     const model_cost c = {mega_model_parts_flops(p, 0), mega_model_parts_flops(p, 1),
                           mega_model_parts_flops(p, layers - 1)};
-    const double now = slowest_now(p, stages), mean = flops_of(p, 0, layers) / stages;
+    const double now = slowest_now(p, stages), mean = balance_flops(p, 0, layers) / stages;
     cut best = {.slowest = -1};
     if (are_blocks_alike(p)) best = best_cut(&c, layers - 2, stages, chunks);
     mega_buffer_printf(out, "balance      the stage that computes most has %.0f %% more than the mean",

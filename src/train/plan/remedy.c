@@ -155,7 +155,7 @@ static int cheaper(const void *a, const void *b)
 }
 
 /* Writes the options of a variant to text, without a space at the end. */
-static void options_of(const search *s, const variant *v, char *text, size_t size)
+static void remedy_options(const search *s, const variant *v, char *text, size_t size)
 {
     const mega_train_options *cfg = s->t->cfg;
     mega_buffer b = {0};
@@ -186,7 +186,7 @@ static void remedy_show(search *s, mega_buffer *out)
                        s->num_found > 1 ? " one of" : "");
     for (int i = 0; i < s->num_found && i < SHOWN; i++) {
         const variant *v = &s->found[i];
-        options_of(s, v, options, sizeof options);
+        remedy_options(s, v, options, sizeof options);
         mega_buffer_printf(out, "  %s: %s, %+.0f %% time\n", options,
                            train_bytes(bytes, sizeof bytes, (double)v->total), now > 0 ? 100 * (v->cost / now - 1) : 0);
     }

@@ -11,7 +11,7 @@ typedef struct division {
 } division;
 
 /* Returns the most that a rank needs, 0 if this is no way that this network and these ranks allow. */
-static size_t bytes_of(const trainer *t, const division *d, size_t limit)
+static size_t rank_bytes_of(const trainer *t, const division *d, size_t limit)
 {
     mega_train_options cfg = *t->cfg; /* a shallow copy: nothing in it is freed */
     train_whole_run run = {.stage = 0};
@@ -37,7 +37,7 @@ static bool is_allowed(const trainer *t, const division *d)
            (d->pp == 1 || d->zero < 2) && (d->zero == cfg->engine.graph.zero_stage || dp > 1);
 }
 
-static void show(const trainer *t, const division *d, size_t bytes, bool is_first, mega_buffer *out)
+static void show_division(const trainer *t, const division *d, size_t bytes, bool is_first, mega_buffer *out)
 {
     const mega_train_options *cfg = t->cfg;
     char text[32];
@@ -67,9 +67,9 @@ int train_suggest_ranks(const trainer *t, size_t limit, mega_buffer *out)
                 for (int64_t z = cfg->engine.graph.zero_stage; z <= 3 && found < SHOWN; z++) {
                     const division d = {z, k, p, recomputes == 1};
                     const bool is_new = z != cfg->engine.graph.zero_stage || k != tp || p != pp;
-                    const size_t bytes = is_new && is_allowed(t, &d) ? bytes_of(t, &d, limit) : 0;
+                    const size_t bytes = is_new && is_allowed(t, &d) ? rank_bytes_of(t, &d, limit) : 0;
                     if (bytes == 0 || bytes > limit) continue;
-                    show(t, &d, bytes, found++ == 0, out);
+                    show_division(t, &d, bytes, found++ == 0, out);
                     break; /* a higher stage at the same division frees more, and sends more */
                 }
     mega_error_clear(); /* ways that are none */

@@ -26,7 +26,7 @@ static mega_status check_checkpoint(trainer *t)
 
 /* Checks the tokenizer. If the checkpoint could not be read, a missing tokenizer is not reported: the checkpoint may
  * contain one. */
-static mega_status check_tokenizer(trainer *t, bool loaded)
+static mega_status check_loaded_tokenizer(trainer *t, bool loaded)
 {
     const bool is_unknown = !loaded && !train_names_tokenizer(t);
     if (is_unknown || mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_TOKENIZER)) return MEGA_OK;
@@ -87,7 +87,7 @@ mega_status train_check(trainer *t)
     const char *load = t->cfg->load, *save = t->cfg->save;
     loaded = is_ours || load == NULL || save == NULL || strcmp(load, save) != 0;
     if (loaded) MEGA_TRY(check_collect(t, check_checkpoint(t), &loaded));
-    MEGA_TRY(check_collect(t, check_tokenizer(t, loaded), &passed));
+    MEGA_TRY(check_collect(t, check_loaded_tokenizer(t, loaded), &passed));
     if (passed) MEGA_TRY(check_collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
     MEGA_TRY(train_warn_of_unwritten(t));

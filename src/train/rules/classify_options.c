@@ -23,7 +23,7 @@ bool mega_train_classifies(const mega_train_options *cfg)
     return mega_labelled_find(cfg->classify.task) != NULL;
 }
 
-static void give(mega_train_options *cfg, const char *dest, const char *text)
+static void classify_give(mega_train_options *cfg, const char *dest, const char *text)
 {
     if (mega_options_is_given(cfg->engine.options, dest)) return;
     const mega_status st = mega_options_set(cfg->engine.options, dest, text, MEGA_SET_BY_PRESET);
@@ -37,7 +37,7 @@ static void take_pretrained(mega_train_options *cfg)
     const char *from = cfg->classify.pretrained_checkpoint;
     if (from == NULL) return;
     if (cfg->load == NULL) {
-        give(cfg, "load", from);
+        classify_give(cfg, "load", from);
     } else if (!mega_train_classifies(cfg) || mega_checkpoint_is_in(cfg->load)) {
         return;
     } else {
@@ -53,7 +53,7 @@ void mega_train_apply_classify(mega_train_options *cfg)
     mega_options_name_preset(o, "--pretrained-checkpoint and the defaults of tasks");
     take_pretrained(cfg);
     if (mega_train_classifies(cfg) && !mega_options_was_set(o, "tokenizer_type"))
-        give(cfg, "tokenizer_type", "BertWordPieceLowerCase");
+        classify_give(cfg, "tokenizer_type", "BertWordPieceLowerCase");
 }
 
 /* Which tasks an option belongs to. */
@@ -136,7 +136,7 @@ void mega_train_rule_classify(mega_train_options *cfg)
                              mega_options_origin(o, "seq_length"));
 }
 
-static void check_data(mega_train_options *cfg, const char *option, const mega_list *list)
+static void classify_check_data(mega_train_options *cfg, const char *option, const mega_list *list)
 {
     const mega_labelled_task *task = mega_labelled_find(cfg->classify.task);
     for (size_t i = 0; i < list->count; i++) {
@@ -149,8 +149,8 @@ void mega_train_rule_classify_files(mega_train_options *cfg)
 {
     const char *from = cfg->classify.pretrained_checkpoint;
     if (!mega_train_classifies(cfg)) return;
-    check_data(cfg, "--train-data", &cfg->classify.train_data);
-    check_data(cfg, "--valid-data", &cfg->classify.valid_data);
+    classify_check_data(cfg, "--train-data", &cfg->classify.train_data);
+    classify_check_data(cfg, "--valid-data", &cfg->classify.valid_data);
     if (from != NULL && !mega_train_is_hidden(cfg, "--pretrained-checkpoint", from) && !mega_folder_exists(from))
         mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND,
                              "--pretrained-checkpoint %s: there is no such folder; expected a folder of checkpoints of "

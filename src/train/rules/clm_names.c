@@ -78,7 +78,7 @@ static bool has_any(const char *name, const char *const *words)
     return false;
 }
 
-static bool is_text(const char *name)
+static bool clm_is_text(const char *name)
 {
     static const char *const endings[] = {".txt",    ".text",    ".raw",      ".tokens",  ".json",
                                           ".jsonl",  ".csv",     ".csv.gz",   ".csv.zst", ".ndjson",
@@ -100,7 +100,7 @@ static void add_files(mega_train_options *cfg, const char *folder, const mega_na
     mega_clm_options *c = &cfg->clm;
     for (size_t i = 0; i < names->count; i++) {
         const char *name = names->name[i];
-        if (!is_text(name) || (words != NULL ? !has_any(name, words) : has_any(name, any))) continue;
+        if (!clm_is_text(name) || (words != NULL ? !has_any(name, words) : has_any(name, any))) continue;
         if (out->count == MEGA_CLM_FILES) {
             mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                                  "--dataset_name %s: %s has more than %d files of a split; join them, or give "
@@ -113,7 +113,7 @@ static void add_files(mega_train_options *cfg, const char *folder, const mega_na
     out->item = c->found[split];
 }
 
-static void take_files(mega_train_options *cfg, const char *folder)
+static void clm_take_files(mega_train_options *cfg, const char *folder)
 {
     static const char *const train[] = {"train", "training", NULL}, *const validation[] = {"validation", "valid", "dev",
                                                                                            "val", NULL};
@@ -145,7 +145,7 @@ void train_clm_find_data(mega_train_options *cfg)
     const char *folder = train_clm_folder(cfg, c->dataset_name, c->dataset_config_name, &looked);
     if (folder == NULL && c->dataset_config_name != NULL)
         folder = train_clm_folder(cfg, c->dataset_config_name, NULL, &looked);
-    if (folder != NULL) take_files(cfg, folder);
+    if (folder != NULL) clm_take_files(cfg, folder);
     else
         mega_options_problem(
             cfg->engine.options, MEGA_ERR_NOT_FOUND,

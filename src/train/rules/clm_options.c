@@ -36,7 +36,7 @@ const mega_option_section mega_train_clm_section = MEGA_SECTION("causal language
 
 /* ---- defaults ---- */
 
-static void give(mega_train_options *cfg, const char *dest, const char *text)
+static void clm_give(mega_train_options *cfg, const char *dest, const char *text)
 {
     if (mega_options_is_given(cfg->engine.options, dest)) return;
     const mega_status st = mega_options_set(cfg->engine.options, dest, text, MEGA_SET_BY_PRESET);
@@ -45,12 +45,12 @@ static void give(mega_train_options *cfg, const char *dest, const char *text)
 
 static void give_int(mega_train_options *cfg, const char *dest, int64_t value)
 {
-    give(cfg, dest, mega_options_text(cfg->engine.options, "%lld", (long long)value));
+    clm_give(cfg, dest, mega_options_text(cfg->engine.options, "%lld", (long long)value));
 }
 
 static void give_float(mega_train_options *cfg, const char *dest, double value)
 {
-    give(cfg, dest, mega_options_text(cfg->engine.options, "%.17g", value));
+    clm_give(cfg, dest, mega_options_text(cfg->engine.options, "%.17g", value));
 }
 
 /* ---- names ---- */
@@ -108,7 +108,7 @@ static void find_config(mega_train_options *cfg)
     else if (folder == NULL && mega_file_exists(name))
         take_config(cfg, name);
     else if (known_shape(name) != NULL && cfg->model.preset == NULL)
-        give(cfg, "preset", known_shape(name));
+        clm_give(cfg, "preset", known_shape(name));
     else if (known_shape(name) == NULL)
         mega_options_problem(
             cfg->engine.options, MEGA_ERR_NOT_FOUND,
@@ -162,8 +162,9 @@ static void find_model(mega_train_options *cfg)
     const char *name = cfg->clm.model_name_or_path;
     if (name == NULL || cfg->load != NULL) return;
     const char *folder = train_clm_folder(cfg, name, NULL, &looked);
-    give(cfg, "load", folder != NULL ? folder : name); /* a missing folder is reported with all that --load may be */
-    give(cfg, "finetune", "true");
+    clm_give(cfg, "load",
+             folder != NULL ? folder : name); /* a missing folder is reported with all that --load may be */
+    clm_give(cfg, "finetune", "true");
     mega_buffer_fini(&looked);
 }
 
@@ -184,11 +185,11 @@ static void take_trackers(mega_train_options *cfg)
 {
     const mega_report_to tracker = cfg->clm.report_to;
     if (cfg->save != NULL && (tracker == MEGA_REPORT_TO_ALL || tracker == MEGA_REPORT_TO_TENSORBOARD))
-        give(cfg, "tensorboard_dir", mega_options_text(cfg->engine.options, "%s/clm_no_trainer", cfg->save));
+        clm_give(cfg, "tensorboard_dir", mega_options_text(cfg->engine.options, "%s/clm_no_trainer", cfg->save));
     if (tracker != MEGA_REPORT_TO_WANDB) return;
-    give(cfg, "wandb_project", "clm_no_trainer");
-    give(cfg, "wandb_exp_name", "run_clm");
-    if (cfg->save != NULL) give(cfg, "wandb_save_dir", cfg->save);
+    clm_give(cfg, "wandb_project", "clm_no_trainer");
+    clm_give(cfg, "wandb_exp_name", "run_clm");
+    if (cfg->save != NULL) clm_give(cfg, "wandb_save_dir", cfg->save);
 }
 
 /* What run_clm calls options that the user has not typed. */
@@ -216,10 +217,10 @@ void mega_train_apply_clm(mega_train_options *cfg)
     name_options(cfg);
     train_clm_find_state(cfg);
     const bool has_sizes = mega_options_is_given(o, "global_batch_size") && cfg->engine.micro_follows;
-    if (!has_sizes) give(cfg, "micro_batch_size", "8");
+    if (!has_sizes) clm_give(cfg, "micro_batch_size", "8");
     if (cfg->engine.optim.scheduler.kind == MEGA_SCHEDULER_NONE || mega_options_is_auto(o, "lr"))
-        give(cfg, "lr", "5e-5");
-    give(cfg, "weight_decay", "0");
+        clm_give(cfg, "lr", "5e-5");
+    clm_give(cfg, "weight_decay", "0");
     if (cfg->clm.config_name != NULL) find_config(cfg);
     train_clm_take_type(cfg);
     if (cfg->clm.tokenizer_name != NULL) find_tokenizer(cfg);
@@ -231,7 +232,7 @@ void mega_train_apply_clm(mega_train_options *cfg)
 
 /* ---- rules ---- */
 
-static void refuse_others(mega_train_options *cfg)
+static void clm_refuse_others(mega_train_options *cfg)
 {
     static const struct {
         const char *dest, *instead;
@@ -263,7 +264,7 @@ void mega_train_rule_clm(mega_train_options *cfg)
 {
     const mega_clm_options *c = &cfg->clm;
     mega_options *o = cfg->engine.options;
-    refuse_others(cfg);
+    clm_refuse_others(cfg);
     if (c->dataset_name != NULL && c->train_file.count + c->validation_file.count > 0)
         mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say what is read; give one of them",
                              mega_options_origin(o, "dataset_name"),

@@ -40,12 +40,12 @@ typedef struct dropouts {
     const char *residual, *embedding; /* as written; NULL: not given */
 } dropouts;
 
-static void refuse(mega_train_options *cfg, mega_status why, const char *pair, const char *expected)
+static void override_refuse(mega_train_options *cfg, mega_status why, const char *pair, const char *expected)
 {
     mega_options_problem(cfg->engine.options, why, "--config_overrides: %s: %s", pair, expected);
 }
 
-static bool is_one_of(const char *value, const char *values)
+static bool override_is_one_of(const char *value, const char *values)
 {
     const size_t n = strlen(value);
     for (const char *at = values; at != NULL; at = strchr(at, '|')) {
@@ -60,10 +60,10 @@ static bool take_fixed(mega_train_options *cfg, const char *pair, const char *ke
 {
     for (size_t i = 0; i < MEGA_COUNT(fixed); i++) {
         if (strcmp(key, fixed[i].key) != 0) continue;
-        if (fixed[i].values != NULL && !is_one_of(value, fixed[i].values))
-            refuse(cfg, MEGA_ERR_UNSUPPORTED, pair,
-                   mega_options_text(cfg->engine.options, "not implemented yet; only %.*s is",
-                                     (int)strcspn(fixed[i].values, "|"), fixed[i].values));
+        if (fixed[i].values != NULL && !override_is_one_of(value, fixed[i].values))
+            override_refuse(cfg, MEGA_ERR_UNSUPPORTED, pair,
+                            mega_options_text(cfg->engine.options, "not implemented yet; only %.*s is",
+                                              (int)strcspn(fixed[i].values, "|"), fixed[i].values));
         return true;
     }
     return false;
@@ -74,7 +74,7 @@ static void take_pair(mega_train_options *cfg, const char *pair, dropouts *d)
     mega_options *o = cfg->engine.options;
     const char *equals = strchr(pair, '=');
     if (equals == NULL || equals == pair || equals[1] == '\0') {
-        refuse(cfg, MEGA_ERR_USAGE, pair, "expected KEY=VALUE,KEY=VALUE…, such as n_embd=1024,n_layer=4");
+        override_refuse(cfg, MEGA_ERR_USAGE, pair, "expected KEY=VALUE,KEY=VALUE…, such as n_embd=1024,n_layer=4");
         return;
     }
     const char *key = mega_options_text(o, "%.*s", (int)(equals - pair), pair), *value = equals + 1;
@@ -82,18 +82,20 @@ static void take_pair(mega_train_options *cfg, const char *pair, dropouts *d)
         if (strcmp(key, settings[i].key) != 0) continue;
         if (mega_options_is_given(o, settings[i].dest)) return;
         const mega_status st = mega_options_set(o, settings[i].dest, value, MEGA_SET_BY_PRESET);
-        if (st != MEGA_OK) refuse(cfg, st, pair, mega_error_message());
+        if (st != MEGA_OK) override_refuse(cfg, st, pair, mega_error_message());
         return;
     }
     if (strcmp(key, "resid_pdrop") == 0) d->residual = value;
     else if (strcmp(key, "embd_pdrop") == 0)
         d->embedding = value;
     else if (strcmp(key, "vocab_size") == 0)
-        refuse(cfg, MEGA_ERR_UNSUPPORTED, pair, "not implemented yet: the vocabulary is that of --tokenizer_name");
+        override_refuse(cfg, MEGA_ERR_UNSUPPORTED, pair,
+                        "not implemented yet: the vocabulary is that of --tokenizer_name");
     else if (!take_fixed(cfg, pair, key, value))
-        refuse(cfg, MEGA_ERR_USAGE, pair,
-               "GPT2Config has no such key; those that work are n_embd, n_layer, n_head, n_inner, n_positions, "
-               "resid_pdrop with embd_pdrop, attn_pdrop, layer_norm_epsilon, initializer_range");
+        override_refuse(
+            cfg, MEGA_ERR_USAGE, pair,
+            "GPT2Config has no such key; those that work are n_embd, n_layer, n_head, n_inner, n_positions, "
+            "resid_pdrop with embd_pdrop, attn_pdrop, layer_norm_epsilon, initializer_range");
 }
 
 /* One option says both. */
@@ -114,10 +116,10 @@ static void take_dropouts(mega_train_options *cfg, const dropouts *d)
         return;
     }
     const mega_status st = mega_options_set(o, "hidden_dropout", residual, MEGA_SET_BY_PRESET);
-    if (st != MEGA_OK) refuse(cfg, st, "resid_pdrop, embd_pdrop", mega_error_message());
+    if (st != MEGA_OK) override_refuse(cfg, st, "resid_pdrop, embd_pdrop", mega_error_message());
 }
 
-static void take_number(mega_train_options *cfg, const char *dest, int64_t value)
+static void override_take_number(mega_train_options *cfg, const char *dest, int64_t value)
 {
     mega_options *o = cfg->engine.options;
     if (mega_options_is_given(o, dest)) return;
@@ -146,10 +148,10 @@ void train_clm_take_type(mega_train_options *cfg)
         return;
     }
     if (from != NULL || c->model_type == NULL || cfg->model.preset != NULL) return;
-    take_number(cfg, "num_layers", 12);
-    take_number(cfg, "hidden_size", 768);
-    take_number(cfg, "num_attention_heads", 12);
-    take_number(cfg, "max_position_embeddings", 1024);
+    override_take_number(cfg, "num_layers", 12);
+    override_take_number(cfg, "hidden_size", 768);
+    override_take_number(cfg, "num_attention_heads", 12);
+    override_take_number(cfg, "max_position_embeddings", 1024);
     for (const char *at = c->config_overrides; at != NULL && *at != '\0';) {
         const size_t n = strcspn(at, ",");
         take_pair(cfg, mega_options_text(o, "%.*s", (int)n, at), &d);
@@ -158,5 +160,5 @@ void train_clm_take_type(mega_train_options *cfg)
     take_dropouts(cfg, &d);
     /* the length of a block is that of the positions, as in the original */
     const int64_t positions = cfg->model.max_position_embeddings;
-    take_number(cfg, "seq_length", positions < 1024 ? positions : 1024);
+    override_take_number(cfg, "seq_length", positions < 1024 ? positions : 1024);
 }

@@ -16,7 +16,7 @@ typedef struct lines {
     char line[MOST_LINES][MEGA_COMPARED_TEXT];
 } lines;
 
-static char *add_line(lines *l)
+static char *compare_ranks_add_line(lines *l)
 {
     l->list.item = l->item;
     l->item[l->list.count] = l->line[l->list.count];
@@ -30,7 +30,7 @@ mega_status mega_train_compare_ranks(mega_train_options *cfg, mega_comm *ranks)
     lines builds = {0};
     char id[MEGA_BUILD_ID_TEXT];
     mega_build_id(id);
-    snprintf(add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
+    snprintf(compare_ranks_add_line(&builds), MEGA_COMPARED_TEXT, "build %s", id);
     MEGA_TRY(mega_comm_compare_lines(ranks, "programs", "start one build of the program on all hosts", &builds.list));
     MEGA_TRY(mega_comm_agree(
         ranks, mega_options_alike(cfg->engine.options,
@@ -93,9 +93,9 @@ mega_status train_compare_tokenizers(const trainer *t)
 {
     lines l = {0};
     if (mega_world_size(t->world) == 1) return MEGA_OK;
-    if (t->tokenizer == NULL) snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no tokenizer");
+    if (t->tokenizer == NULL) snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "no tokenizer");
     else
-        snprintf(add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx",
+        snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx",
                  mega_tokenizer_type(t->tokenizer), (long long)t->vocab,
                  (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
     return compare_ranks_compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
@@ -108,11 +108,11 @@ mega_status train_compare_data(const trainer *t)
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         const mega_task_data *d = &t->data[i];
         if (d->self == NULL) {
-            snprintf(add_line(&l), MEGA_COMPARED_TEXT, "no %s data", train_split_name(i));
+            snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "no %s data", train_split_name(i));
             continue;
         }
         const char *others, *prefix = train_data_prefix(t->cfg, i, &others);
-        snprintf(add_line(&l), MEGA_COMPARED_TEXT,
+        snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT,
                  "%s data of %lld samples, hash of .idx %016llx, of .bin %016llx: %s%s", train_split_name(i),
                  (long long)d->samples, (unsigned long long)t->task->data_hash(d), (unsigned long long)t->content[i],
                  prefix, others);

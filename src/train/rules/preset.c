@@ -45,7 +45,7 @@ static void fill_text(mega_train_options *cfg, const char *dest, const char *val
     if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
 }
 
-static void fill(mega_train_options *cfg, const char *dest, int64_t value)
+static void preset_fill(mega_train_options *cfg, const char *dest, int64_t value)
 {
     fill_text(cfg, dest, mega_options_text(cfg->engine.options, "%lld", (long long)value));
 }
@@ -108,14 +108,14 @@ void mega_train_apply_preset(mega_train_options *cfg)
         if (!train_is(cfg, "run_clm")) /* which has named its own */
             mega_options_name_preset(cfg->engine.options,
                                      mega_options_text(cfg->engine.options, "--preset %s", p->name));
-        fill(cfg, "num_layers", p->num_layers);
-        fill(cfg, "hidden_size", p->hidden_size);
-        fill(cfg, "num_attention_heads", p->num_attention_heads);
-        fill(cfg, "seq_length", p->seq_length);
+        preset_fill(cfg, "num_layers", p->num_layers);
+        preset_fill(cfg, "hidden_size", p->hidden_size);
+        preset_fill(cfg, "num_attention_heads", p->num_attention_heads);
+        preset_fill(cfg, "seq_length", p->seq_length);
         /* a --seq-length longer than the preset's needs that many position rows */
         const int64_t rows =
             cfg->seq_length > p->max_position_embeddings ? cfg->seq_length : p->max_position_embeddings;
-        fill(cfg, "max_position_embeddings", rows);
+        preset_fill(cfg, "max_position_embeddings", rows);
         fill_more(cfg, p->more);
     }
 }

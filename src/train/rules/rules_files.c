@@ -29,7 +29,7 @@ void mega_train_rule_split(mega_train_options *cfg)
         mega_options_origin(cfg->engine.options, "split"));
 }
 
-static bool pair_exists(mega_train_options *cfg, const char *prefix)
+static bool data_pair_exists(mega_train_options *cfg, const char *prefix)
 {
     const char *bin = mega_options_text(cfg->engine.options, "%s.bin", prefix);
     const char *idx = mega_options_text(cfg->engine.options, "%s.idx", prefix);
@@ -53,7 +53,7 @@ static const char *pair_beside(mega_train_options *cfg, const char *prefix)
     if (st != MEGA_OK) mega_options_problem(cfg->engine.options, st, "%s", mega_error_message());
     const char *pair = found != NULL ? mega_options_text(cfg->engine.options, "%s", found) : NULL;
     mega_free(found);
-    return pair != NULL && pair_exists(cfg, pair) ? pair : NULL;
+    return pair != NULL && data_pair_exists(cfg, pair) ? pair : NULL;
 }
 
 /* Returns where else a text of --train-data would have been found, for the error about its pair. */
@@ -68,18 +68,18 @@ static const char *nor_a_text(mega_train_options *cfg, const char *option, const
 /* Checks a prefix; if its pair of files is missing, reports what exists instead. */
 static void check_prefix(mega_train_options *cfg, const char *option, const char *prefix)
 {
-    if (pair_exists(cfg, prefix) || prefix == cfg->made_data_path ||
+    if (data_pair_exists(cfg, prefix) || prefix == cfg->made_data_path ||
         (cfg->made_data_path != NULL && strcmp(prefix, cfg->made_data_path) == 0))
         return;
     const size_t n = strlen(prefix);
     const char *shorter = n > 4 ? mega_options_text(cfg->engine.options, "%.*s", (int)(n - 4), prefix) : NULL;
     const char *text = mega_options_text(cfg->engine.options, "%s_text_document", prefix);
-    const char *longer = pair_exists(cfg, text) ? text : pair_beside(cfg, prefix);
+    const char *longer = data_pair_exists(cfg, text) ? text : pair_beside(cfg, prefix);
     const char *bin = mega_options_text(cfg->engine.options, "%s.bin", prefix);
     const char *idx = mega_options_text(cfg->engine.options, "%s.idx", prefix);
     if (mega_train_is_hidden(cfg, option, bin) || mega_train_is_hidden(cfg, option, idx)) return;
     if (shorter != NULL && (strcmp(prefix + n - 4, ".bin") == 0 || strcmp(prefix + n - 4, ".idx") == 0) &&
-        pair_exists(cfg, shorter)) {
+        data_pair_exists(cfg, shorter)) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_NOT_FOUND, "%s %s: a prefix is wanted, without %s; use %s",
                              option, prefix, prefix + n - 4, shorter);
     } else if (longer != NULL) {
@@ -162,7 +162,7 @@ void mega_train_check_file(mega_train_options *cfg, const char *option, const ch
                          what);
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool files_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
@@ -226,7 +226,7 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     }
     mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "vocab.json or tokenizer.json");
     mega_train_check_file(cfg, "--merge-file", cfg->text.merge_file, "merges.txt");
-    if (cfg->text.merge_file == NULL && ends_with(cfg->text.vocab_file, "vocab.json")) {
+    if (cfg->text.merge_file == NULL && files_ends_with(cfg->text.vocab_file, "vocab.json")) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
                              mega_options_origin(cfg->engine.options, "vocab_file"));

@@ -4,43 +4,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_text(const char *text, const char *wanted)
+static bool network_is_text(const char *text, const char *wanted)
 {
     return text != NULL && strcmp(text, wanted) == 0;
 }
 
-static void refuse_both(mega_options *o, const char *a, const char *b, const char *what)
+static void network_refuse_both(mega_options *o, const char *a, const char *b, const char *what)
 {
     mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say %s; give one", mega_options_origin(o, a),
                          mega_options_origin(o, b), what);
 }
 
-static void check_activation(mega_train_options *cfg)
+static void network_check_activation(mega_train_options *cfg)
 {
     static const char what[] = "the activation of the MLP";
     const mega_model_options *m = &cfg->model;
     mega_options *o = cfg->engine.options;
-    if (m->swiglu && m->squared_relu) refuse_both(o, "swiglu", "squared_relu", what);
-    if (m->glu_activation != NULL && m->squared_relu) refuse_both(o, "glu_activation", "squared_relu", what);
-    if (m->swiglu && m->glu_activation != NULL && !is_text(m->glu_activation, "swiglu"))
-        refuse_both(o, "swiglu", "glu_activation", what);
+    if (m->swiglu && m->squared_relu) network_refuse_both(o, "swiglu", "squared_relu", what);
+    if (m->glu_activation != NULL && m->squared_relu) network_refuse_both(o, "glu_activation", "squared_relu", what);
+    if (m->swiglu && m->glu_activation != NULL && !network_is_text(m->glu_activation, "swiglu"))
+        network_refuse_both(o, "swiglu", "glu_activation", what);
 }
 
 /* Three options say how many heads of keys and values there are. */
-static void check_groups(mega_train_options *cfg)
+static void network_check_groups(mega_train_options *cfg)
 {
     static const char what[] = "how many heads of keys and values there are";
     const mega_model_options *m = &cfg->model;
     mega_options *o = cfg->engine.options;
-    const bool is_multiquery = is_text(m->attention_head_type, "multiquery");
+    const bool is_multiquery = network_is_text(m->attention_head_type, "multiquery");
     const bool has_heads = mega_options_is_given(o, "num_key_value_heads") && m->num_key_value_heads > 0;
     const bool has_groups = mega_options_is_given(o, "num_query_groups");
     if (is_multiquery && m->group_query_attention && m->num_query_groups != 1)
-        refuse_both(o, "attention_head_type", "num_query_groups", what);
+        network_refuse_both(o, "attention_head_type", "num_query_groups", what);
     if (is_multiquery && has_heads && m->num_key_value_heads != 1)
-        refuse_both(o, "attention_head_type", "num_key_value_heads", what);
+        network_refuse_both(o, "attention_head_type", "num_key_value_heads", what);
     if (m->group_query_attention && has_heads && m->num_key_value_heads != m->num_query_groups)
-        refuse_both(o, has_groups ? "num_query_groups" : "group_query_attention", "num_key_value_heads", what);
+        network_refuse_both(o, has_groups ? "num_query_groups" : "group_query_attention", "num_key_value_heads", what);
     if (has_groups && m->num_query_groups != 1 && !m->group_query_attention && cfg->load == NULL)
         mega_options_warn(o, "%s has no effect without --group-query-attention",
                           mega_options_origin(o, "num_query_groups"));
@@ -84,7 +84,7 @@ static void check_factors(mega_train_options *cfg)
         if (factor[i].value > MOST)
             mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected at most %d times longer",
                                  mega_options_origin(o, factor[i].dest), MOST);
-    if (is_text(m->rope_type, "yarn") && m->rotary_scaling_factor == 1.0 && cfg->load == NULL)
+    if (network_is_text(m->rope_type, "yarn") && m->rotary_scaling_factor == 1.0 && cfg->load == NULL)
         mega_options_warn(o,
                           "%s changes nothing with a --rotary-scaling-factor of 1: give how many times longer the "
                           "sequences are",
@@ -105,8 +105,8 @@ void mega_train_rule_network(mega_train_options *cfg)
 {
     const mega_model_options *m = &cfg->model;
     const bool rotates = m->use_rotary_position_embeddings || strncmp(m->position_embedding_type, "ro", 2) == 0;
-    check_activation(cfg);
-    check_groups(cfg);
+    network_check_activation(cfg);
+    network_check_groups(cfg);
     check_window(cfg);
     if (!rotates) return;
     check_rotated(cfg);

@@ -101,7 +101,7 @@ static void check_cut(mega_train_options *cfg)
 }
 
 /* Checks the interleaved schedule, which is used with several virtual stages per rank. */
-static void check_parts(mega_train_options *cfg)
+static void stages_check_parts(mega_train_options *cfg)
 {
     const bool by_layers = mega_options_was_set(cfg->engine.options, "num_layers_per_virtual_pipeline_stage");
     const char *origin = mega_options_origin(cfg->engine.options, by_layers ? "num_layers_per_virtual_pipeline_stage"
@@ -153,5 +153,5 @@ void mega_train_rule_stages(mega_train_options *cfg)
             (long long)cfg->engine.world_size, cfg->engine.world_size == 1 ? "" : "s", (long long)tp,
             divisors(left, valid, sizeof valid), train_more_ranks(cfg));
     if (cfg->model.num_layers > 0 && !train_is(cfg, "pretrain_t5")) check_layers(cfg);
-    if (cfg->model.num_layers > 0 && left % pp == 0) check_parts(cfg);
+    if (cfg->model.num_layers > 0 && left % pp == 0) stages_check_parts(cfg);
 }

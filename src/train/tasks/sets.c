@@ -12,7 +12,7 @@ typedef struct set_result {
     bool is_test; /* without labels, or with such samples */
 } set_result;
 
-static double share(const mega_step_result *r, const trainer *t)
+static double share_of_right(const mega_step_result *r, const trainer *t)
 {
     for (int i = 0; i < mega_engine_num_metrics(t->engine); i++)
         if (strcmp(mega_engine_metric_name(t->engine, i), "accuracy") == 0) return r->metric[i];
@@ -32,7 +32,7 @@ static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *o
     MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
     if (!*is_whole) return MEGA_OK;
     out->total = d->count;
-    out->correct = llround(share(&r, t) * (double)d->count);
+    out->correct = llround(share_of_right(&r, t) * (double)d->count);
     *loss_sum += r.loss * (double)d->count;
     return MEGA_OK;
 }

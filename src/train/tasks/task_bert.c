@@ -74,7 +74,7 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
 }
 
 /* Names the options that no folder of a BERT can say. */
-static void name_options(const mega_train_options *cfg, const mega_network_shape *net)
+static void bert_name_options(const mega_train_options *cfg, const mega_network_shape *net)
 {
     mega_network_shape said, plain = {.norm_place = net->norm_place};
     mega_buffer names = {0};
@@ -101,11 +101,11 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     mega_network_make_encoder(&net, b->bert_form == MEGA_BERT_ORIGINAL, b->bert_binary_head,
                               w != NULL ? w->vocabulary.pad : 0);
     const mega_status st = task_gpt_make(o, &net, true, out);
-    if (st == MEGA_ERR_UNSUPPORTED) name_options(o->cfg, &net);
+    if (st == MEGA_ERR_UNSUPPORTED) bert_name_options(o->cfg, &net);
     return st;
 }
 
-static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+static void bert_card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     task_gpt_put_card(m, cfg, "BERT", "fill-mask", out);
 }
@@ -135,7 +135,7 @@ const mega_task train_task_bert = {.command = "pretrain_bert",
                                    .warn = task_gpt_warn,
                                    .shape = task_gpt_shape_of_encoder,
                                    .describe = task_gpt_describe,
-                                   .card = card,
+                                   .card = bert_card,
                                    .read_tokenizer = read_tokenizer,
                                    .make_data = make_data,
                                    .join_data = task_gpt_join_data,

@@ -22,7 +22,7 @@ typedef struct classify_words {
     int32_t cls, sep, pad;
 } classify_words;
 
-static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
+static mega_status classify_read_tokenizer(const mega_tokenizer *t, void **out)
 {
     classify_words *w = mega_calloc(1, sizeof *w);
     *out = w;
@@ -49,7 +49,7 @@ static const char *size_of(int64_t classes, int64_t choices, char out[32])
     return out;
 }
 
-static mega_status check_folder(const mega_task_options *o, const mega_labelled_task *task, bool is_new)
+static mega_status classify_check_folder(const mega_task_options *o, const mega_labelled_task *task, bool is_new)
 {
     const mega_network_shape *n = &o->stored->net;
     const mega_family *f = mega_family_of(n);
@@ -133,7 +133,7 @@ static void name_classes(const mega_labelled_task *task, mega_network_shape *net
     for (int64_t i = 0; i < task->classes; i++) (void)mega_shape_add_label(net, task->named[i]);
 }
 
-static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+static mega_status classify_make_model(const mega_task_options *o, mega_task_model *out)
 {
     const mega_labelled_task *task = task_of(o->cfg);
     const classify_words *w = o->words;
@@ -145,7 +145,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
         int32_t order[MEGA_LABELLED_CLASSES];
         const bool is_named = find_order(&o->stored->net, task, order);
         is_new = begins_new(o, task, is_named);
-        MEGA_TRY(check_folder(o, task, is_new));
+        MEGA_TRY(classify_check_folder(o, task, is_new));
         if (!is_new && !is_named) return refuse_names(o, task);
         MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
         net = o->stored->net;
@@ -161,7 +161,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     return MEGA_OK;
 }
 
-static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+static void classify_card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     const bool chooses = task_of(cfg)->choices > 0;
     task_gpt_put_card(m, cfg, "BERT", chooses ? "multiple-choice" : "text-classification", out);
@@ -210,12 +210,13 @@ static void note_mistake(void *user, mega_status st)
     mega_options_add_mistake(user, st);
 }
 
-static mega_status read_list(const mega_task_data_options *o, int which, const mega_list *list, mega_labelled **out)
+static mega_status classify_read_list(const mega_task_data_options *o, int which, const mega_list *list,
+                                      mega_labelled **out)
 {
     const classify_words *w = o->words;
     int32_t order[MEGA_LABELLED_CLASSES];
     const mega_labelled_task *task = task_of(o->cfg);
-    /* make_model refuses other names; choices have none */
+    /* classify_make_model refuses other names; choices have none */
     const bool has_order = o->stored != NULL && task->choices == 0 && find_order(&o->stored->net, task, order);
     const mega_labelled_options l = {.task = task,
                                      .path = list->item,
@@ -243,7 +244,7 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
     if (t == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     mega_status st = MEGA_OK;
     for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT; i++) {
-        const mega_status read = read_list(o, i, list[i], &t->of[i]);
+        const mega_status read = classify_read_list(o, i, list[i], &t->of[i]);
         if (read != MEGA_OK) st = read;
         if (read == MEGA_ERR_MEMORY || read == MEGA_ERR_INTERRUPTED) break;
     }
@@ -288,7 +289,7 @@ static void free_data(mega_task_data *d)
     *d = (mega_task_data){.self = NULL};
 }
 
-static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+static mega_status classify_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
 {
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) out[i] = (mega_task_data){.self = NULL};
     if (o->texts == NULL || o->texts->self == NULL) return MEGA_OK;
@@ -313,7 +314,7 @@ static uint64_t data_hash(const mega_task_data *d)
     return mega_labelled_hash(s->of);
 }
 
-static mega_status look_at_data(const mega_task_data *d, uint64_t *content)
+static mega_status classify_look_at_data(const mega_task_data *d, uint64_t *content)
 {
     *content = data_hash(d);
     return MEGA_OK;
@@ -331,7 +332,7 @@ static int64_t sample_of(const classify_split *s, int64_t n, bool *left_out)
     return *left_out ? 0 : mega_dataset_index(&samples, s->seed, epoch * s->count + at);
 }
 
-static mega_status read_sample(void *user, int64_t n, mega_sample *sample)
+static mega_status classify_read_sample(void *user, int64_t n, mega_sample *sample)
 {
     const classify_split *s = user;
     bool left_out;
@@ -343,7 +344,7 @@ static mega_status read_sample(void *user, int64_t n, mega_sample *sample)
 static mega_dataset dataset(const mega_task_data *d)
 {
     return (mega_dataset){
-        .count = d->samples, .read = read_sample, .user = d->self, .in_order = true, .is_thread_safe = true};
+        .count = d->samples, .read = classify_read_sample, .user = d->self, .in_order = true, .is_thread_safe = true};
 }
 
 static uint64_t order_hash(const mega_task_data *d, int64_t samples)
@@ -390,21 +391,21 @@ const mega_task train_task_classify = {.command = "tasks",
                                        .stored_args = task_gpt_stored_args,
                                        .take_shape = task_gpt_take_shape,
                                        .leaves_shape_open = task_gpt_leaves_shape_open,
-                                       .make_model = make_model,
+                                       .make_model = classify_make_model,
                                        .free_model = task_gpt_free_model,
                                        .compare = task_gpt_compare,
                                        .warn = task_gpt_warn,
                                        .shape = task_gpt_shape_of_encoder,
                                        .describe = task_gpt_describe,
-                                       .card = card,
+                                       .card = classify_card,
                                        .make_texts = make_texts,
                                        .free_texts = free_texts,
                                        .evaluation_set = evaluation_set,
-                                       .read_tokenizer = read_tokenizer,
-                                       .make_data = make_data,
+                                       .read_tokenizer = classify_read_tokenizer,
+                                       .make_data = classify_make_data,
                                        .join_data = join_data,
                                        .free_data = free_data,
                                        .data_hash = data_hash,
-                                       .look_at_data = look_at_data,
+                                       .look_at_data = classify_look_at_data,
                                        .dataset = dataset,
                                        .order_hash = order_hash};

@@ -43,7 +43,7 @@ bool task_gpt_leaves_shape_open(const mega_train_options *cfg)
     return cfg->model.num_layers == 0 && cfg->model.hidden_size == 0 && cfg->model.num_attention_heads == 0;
 }
 
-static mega_status take(mega_train_options *cfg, const char *dest, int64_t value)
+static mega_status gpt_take_default(mega_train_options *cfg, const char *dest, int64_t value)
 {
     if (mega_options_is_given(cfg->engine.options, dest)) return MEGA_OK;
     return mega_options_set_int(cfg->engine.options, dest, value, MEGA_SET_BY_CHECKPOINT);
@@ -81,13 +81,13 @@ mega_status task_gpt_take_shape(mega_train_options *cfg, const mega_model_shape 
     take_numbers(cfg, stored);
     cfg->positions_are_fixed = !reaches_further(&stored->net);
     if (!is_open) return MEGA_OK;
-    MEGA_TRY(take(cfg, "num_layers", stored->num_layers));
-    MEGA_TRY(take(cfg, "hidden_size", stored->hidden));
-    MEGA_TRY(take(cfg, "ffn_hidden_size", stored->ffn_hidden));
-    MEGA_TRY(take(cfg, "num_attention_heads", stored->heads));
-    if (stored->net.head_dim > 0) MEGA_TRY(take(cfg, "kv_channels", stored->net.head_dim));
-    MEGA_TRY(take(cfg, "max_position_embeddings", stored->positions));
-    if (cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", stored->positions));
+    MEGA_TRY(gpt_take_default(cfg, "num_layers", stored->num_layers));
+    MEGA_TRY(gpt_take_default(cfg, "hidden_size", stored->hidden));
+    MEGA_TRY(gpt_take_default(cfg, "ffn_hidden_size", stored->ffn_hidden));
+    MEGA_TRY(gpt_take_default(cfg, "num_attention_heads", stored->heads));
+    if (stored->net.head_dim > 0) MEGA_TRY(gpt_take_default(cfg, "kv_channels", stored->net.head_dim));
+    MEGA_TRY(gpt_take_default(cfg, "max_position_embeddings", stored->positions));
+    if (cfg->seq_length == 0) MEGA_TRY(gpt_take_default(cfg, "seq_length", stored->positions));
     return MEGA_OK;
 }
 
@@ -96,7 +96,7 @@ static mega_status take_shape_for_blocks(mega_train_options *cfg, const mega_mod
 {
     enum { MOST = 1024 };
     const int64_t length = stored->positions < MOST ? stored->positions : MOST;
-    if (is_open && cfg->seq_length == 0) MEGA_TRY(take(cfg, "seq_length", length));
+    if (is_open && cfg->seq_length == 0) MEGA_TRY(gpt_take_default(cfg, "seq_length", length));
     return task_gpt_take_shape(cfg, stored, is_open);
 }
 
@@ -256,7 +256,7 @@ static mega_status check_config(const mega_transformer *g, const char *name)
 }
 
 /* The kind of network is that of the folder that is loaded, or of --config_name; NULL: the options say it. */
-static mega_status find_kind(const mega_task_options *o, const mega_network_shape **out)
+static mega_status gpt_find_kind(const mega_task_options *o, const mega_network_shape **out)
 {
     const mega_clm_options *clm = &o->cfg->clm;
     const char *option = o->stored != NULL ? "load" : "config_name";
@@ -295,18 +295,18 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     return MEGA_OK;
 }
 
-static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+static mega_status gpt_make_model(const mega_task_options *o, mega_task_model *out)
 {
     const mega_network_shape *net;
     *out = (mega_task_model){.self = NULL};
-    MEGA_TRY(find_kind(o, &net));
+    MEGA_TRY(gpt_find_kind(o, &net));
     MEGA_TRY(task_gpt_make(o, net, false, out));
     return o->stored == NULL && net != NULL ? check_config(task_gpt_of(out), o->cfg->clm.config_name) : MEGA_OK;
 }
 
 /* ---- descriptions of the model ---- */
 
-static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+static mega_model_shape gpt_shape(const mega_task_model *m, int64_t eos)
 {
     mega_model_shape s;
     mega_transformer_to_shape(task_gpt_of(m), eos, &s);
@@ -344,7 +344,7 @@ void task_gpt_put_card(const mega_task_model *m, const mega_train_options *cfg, 
                        (long long)cfg->seq_length);
 }
 
-static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+static void gpt_card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     task_gpt_put_card(m, cfg, "GPT", "text-generation", out);
 }
@@ -357,13 +357,13 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .stored_args = task_gpt_stored_args,
                                   .take_shape = task_gpt_take_shape,
                                   .leaves_shape_open = task_gpt_leaves_shape_open,
-                                  .make_model = make_model,
+                                  .make_model = gpt_make_model,
                                   .free_model = task_gpt_free_model,
                                   .compare = task_gpt_compare,
                                   .warn = task_gpt_warn,
-                                  .shape = shape,
+                                  .shape = gpt_shape,
                                   .describe = task_gpt_describe,
-                                  .card = card,
+                                  .card = gpt_card,
                                   .check_data_options = task_gpt_check_data_options,
                                   .make_data = task_gpt_make_data,
                                   .join_data = task_gpt_join_data,
@@ -382,13 +382,13 @@ const mega_task train_task_clm = {.command = "run_clm",
                                   .stored_args = task_gpt_stored_args,
                                   .take_shape = take_shape_for_blocks,
                                   .leaves_shape_open = task_gpt_leaves_shape_open,
-                                  .make_model = make_model,
+                                  .make_model = gpt_make_model,
                                   .free_model = task_gpt_free_model,
                                   .compare = task_gpt_compare,
                                   .warn = task_gpt_warn,
-                                  .shape = shape,
+                                  .shape = gpt_shape,
                                   .describe = task_gpt_describe,
-                                  .card = card,
+                                  .card = gpt_card,
                                   .make_texts = task_clm_make_texts,
                                   .free_texts = task_clm_free_texts,
                                   .check_data_options = task_clm_check_data_options,

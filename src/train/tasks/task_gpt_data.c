@@ -49,8 +49,8 @@ static mega_task_data handle_of(split *s)
 }
 
 /* Creates a split; takes ownership of the data. */
-static mega_status make_split(const mega_task_data_options *o, const mega_ltor_options *ltor, int which,
-                              mega_gpt_data *data, mega_task_data *out)
+static mega_status gpt_data_make_split(const mega_task_data_options *o, const mega_ltor_options *ltor, int which,
+                                       mega_gpt_data *data, mega_task_data *out)
 {
     split *s = mega_calloc(1, sizeof *s);
     if (s == NULL) {
@@ -104,7 +104,7 @@ mega_status task_gpt_make_data_of(const mega_task_data_options *o, const mega_se
     MEGA_TRY(mega_gpt_data_build(&g, built));
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         if (built[i] == NULL) continue;
-        if (st == MEGA_OK) st = make_split(o, &g.ltor, i, built[i], &out[i]);
+        if (st == MEGA_OK) st = gpt_data_make_split(o, &g.ltor, i, built[i], &out[i]);
         else
             mega_gpt_data_destroy(built[i]);
     }

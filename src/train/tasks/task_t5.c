@@ -36,7 +36,7 @@ static mega_status check_words(const mega_tokenizer *t, const mega_sentence_voca
 }
 
 /* The decoder of Megatron begins with [BOS], that of a tokenizer without one (T5 in transformers) with padding. */
-static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
+static mega_status t5_read_tokenizer(const mega_tokenizer *t, void **out)
 {
     const int64_t size = mega_tokenizer_size(t);
     const int64_t sentinels = mega_tokenizer_extra_ids(t);
@@ -68,7 +68,7 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
 
 /* ---- the model ---- */
 
-static mega_status check_folder(const mega_model_shape *stored)
+static mega_status t5_check_folder(const mega_model_shape *stored)
 {
     if (stored->net.t5 != MEGA_T5_NONE) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
@@ -76,10 +76,10 @@ static mega_status check_folder(const mega_model_shape *stored)
                      stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
 }
 
-static mega_status network_of_folder(const mega_task_options *o, mega_network_shape *net)
+static mega_status t5_network_of_folder(const mega_task_options *o, mega_network_shape *net)
 {
     const int64_t said = o->cfg->t5.decoder_num_layers;
-    MEGA_TRY(check_folder(o->stored));
+    MEGA_TRY(t5_check_folder(o->stored));
     MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
     if (said > 0 && said != o->stored->net.decoder_layers)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--decoder-num-layers is %lld here, %lld in the checkpoint; leave it out",
@@ -111,7 +111,7 @@ static void make_form(const mega_train_options *cfg, mega_network_shape *net)
 }
 
 /* Names the options that ask for more than the form of a new T5 has. */
-static mega_status name_options(const mega_train_options *cfg, const mega_network_shape *net, bool is_own)
+static mega_status t5_name_options(const mega_train_options *cfg, const mega_network_shape *net, bool is_own)
 {
     mega_network_shape said, plain = {.family = net->family};
     mega_buffer names = {0};
@@ -135,12 +135,12 @@ static mega_status name_options(const mega_train_options *cfg, const mega_networ
 }
 
 /* The folder that a new model is saved as must be able to say its network. */
-static mega_status check_family(const mega_train_options *cfg, const mega_task_model *m)
+static mega_status t5_check_family(const mega_train_options *cfg, const mega_task_model *m)
 {
     mega_model_shape shape;
     mega_transformer_to_shape(task_gpt_of(m), -1, &shape);
     const mega_family *f = mega_family_of(&shape.net);
-    return mega_family_can_hold(f, &shape) ? MEGA_OK : name_options(cfg, &shape.net, f->is_own);
+    return mega_family_can_hold(f, &shape) ? MEGA_OK : t5_name_options(cfg, &shape.net, f->is_own);
 }
 
 /* mega_train_rule_t5 checks the options where nothing is loaded; this is also about a run that finds nothing to
@@ -159,14 +159,14 @@ static mega_status check_made(const mega_transformer *g)
                      (long long)g->decoder_positions, (long long)g->positions);
 }
 
-static mega_status make_model(const mega_task_options *o, mega_task_model *out)
+static mega_status t5_make_model(const mega_task_options *o, mega_task_model *out)
 {
     const mega_train_options *cfg = o->cfg;
     const t5_words *w = o->words;
     mega_network_shape net;
     *out = (mega_task_model){.self = NULL};
     if (o->stored != NULL) {
-        MEGA_TRY(network_of_folder(o, &net));
+        MEGA_TRY(t5_network_of_folder(o, &net));
         MEGA_TRY(task_gpt_make(o, &net, false, out));
         return check_made(task_gpt_of(out));
     }
@@ -181,7 +181,7 @@ static mega_status make_model(const mega_task_options *o, mega_task_model *out)
     }
     MEGA_TRY(task_gpt_make(o, &net, false, out));
     if (cfg->load != NULL) MEGA_TRY(check_made(task_gpt_of(out)));
-    return check_family(cfg, out);
+    return t5_check_family(cfg, out);
 }
 
 /* Those of a GPT and the length of the decoder's samples; its number of layers is in the folder. */
@@ -189,7 +189,7 @@ static const char *const stored_args[] = {
     "num_layers",          "hidden_size", "ffn_hidden_size",         "seq_length",        "decoder_seq_length",
     "num_attention_heads", "kv_channels", "max_position_embeddings", "layernorm_epsilon", NULL};
 
-static mega_model_shape shape(const mega_task_model *m, int64_t eos)
+static mega_model_shape t5_shape(const mega_task_model *m, int64_t eos)
 {
     const mega_network_shape *n = &task_gpt_of(m)->net;
     mega_model_shape s;
@@ -206,7 +206,7 @@ static void compare(const mega_task_model *m, const mega_model_shape *stored, me
                            (long long)g->net.decoder_layers, (long long)stored->net.decoder_layers);
 }
 
-static void describe(const mega_task_model *m, mega_buffer *out)
+static void t5_describe(const mega_task_model *m, mega_buffer *out)
 {
     const mega_transformer *g = task_gpt_of(m);
     task_gpt_describe(m, out);
@@ -214,7 +214,7 @@ static void describe(const mega_task_model *m, mega_buffer *out)
                        (long long)g->decoder_positions);
 }
 
-static void card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
+static void t5_card(const mega_task_model *m, const mega_train_options *cfg, mega_buffer *out)
 {
     task_gpt_put_card(m, cfg, "T5", "text2text-generation", out);
     if (mega_family_of(&task_gpt_of(m)->net)->is_own)
@@ -224,7 +224,7 @@ static void card(const mega_task_model *m, const mega_train_options *cfg, mega_b
 
 /* ---- the data ---- */
 
-static mega_status make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
+static mega_status t5_make_data(const mega_task_data_options *o, mega_task_data out[MEGA_SPLIT_COUNT])
 {
     const t5_words *w = o->words;
     const mega_sentence_options s = train_sentences_t5(o->cfg, w != NULL ? &w->vocabulary : NULL);
@@ -238,17 +238,17 @@ const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .course = &train_by_iterations,
                                  .stored_args = stored_args,
                                  .take_shape = task_gpt_take_shape,
-                                 .check_folder = check_folder,
+                                 .check_folder = t5_check_folder,
                                  .leaves_shape_open = task_gpt_leaves_shape_open,
-                                 .make_model = make_model,
+                                 .make_model = t5_make_model,
                                  .free_model = task_gpt_free_model,
                                  .compare = compare,
                                  .warn = task_gpt_warn,
-                                 .shape = shape,
-                                 .describe = describe,
-                                 .card = card,
-                                 .read_tokenizer = read_tokenizer,
-                                 .make_data = make_data,
+                                 .shape = t5_shape,
+                                 .describe = t5_describe,
+                                 .card = t5_card,
+                                 .read_tokenizer = t5_read_tokenizer,
+                                 .make_data = t5_make_data,
                                  .join_data = task_gpt_join_data,
                                  .free_data = task_gpt_free_data,
                                  .data_hash = task_gpt_data_hash,
