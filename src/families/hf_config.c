@@ -81,7 +81,7 @@ static void check_activation(hf_reader *r, const mega_model_shape *s)
 }
 
 /* Ids that an encoder or a T5 reads: a decoder that is none of these ignores padding, and old ones name a wrong one. */
-static void check_ids(hf_reader *r, const mega_model_shape *s)
+static void hf_config_check_ids(hf_reader *r, const mega_model_shape *s)
 {
     static const char *const keys[] = {"pad_token_id", "decoder_start_token_id"};
     if (!s->net.is_encoder && s->net.t5 == MEGA_T5_NONE) return;
@@ -96,7 +96,7 @@ static void check_ids(hf_reader *r, const mega_model_shape *s)
 static void take_rest(hf_reader *r, mega_model_shape *s)
 {
     check_activation(r, s);
-    check_ids(r, s);
+    hf_config_check_ids(r, s);
     const json_t *quantized = hf_take(r, "quantization_config");
     if (quantized != NULL && !json_is_null(quantized))
         hf_refuse(r, "quantization_config", quantized, "none: weights in F64, F32, BF16 or F16");
@@ -111,7 +111,7 @@ static void take_rest(hf_reader *r, mega_model_shape *s)
                   "a divisor of num_attention_heads");
 }
 
-static void take_all(hf_reader *r, mega_model_shape *s)
+static void hf_config_take_all(hf_reader *r, mega_model_shape *s)
 {
     r->family = find_family(r->json);
     if (r->family == NULL) {
@@ -139,7 +139,7 @@ static mega_status read_json(const char *path, const json_t *json, mega_model_sh
 {
     mega_model_shape shape = {0};
     hf_reader r = {.json = json};
-    if (json_is_object(json) && !is_of_own(json)) take_all(&r, &shape);
+    if (json_is_object(json) && !is_of_own(json)) hf_config_take_all(&r, &shape);
     else if (!json_is_object(json))
         hf_refuse(&r, "the file", json, "one JSON object");
     mega_status st = r.no_memory ? MEGA_NO_MEMORY(path, "reading it") : mega_buffer_check(&r.wrong, path);
@@ -174,7 +174,7 @@ mega_status mega_hf_config_read(const char *path, mega_model_shape *out)
     return st;
 }
 
-static void add_end(const mega_model_shape *shape, int64_t id, int32_t *out, int *count)
+static void hf_config_add_end(const mega_model_shape *shape, int64_t id, int32_t *out, int *count)
 {
     for (int i = 0; i < *count; i++)
         if (out[i] == id) return;
@@ -197,7 +197,7 @@ static mega_status take_ends(const char *path, const json_t *eos, const mega_mod
     for (size_t i = 0; i < n; i++) {
         const json_t *id = is_list ? json_array_get(eos, i) : eos;
         is_right = is_right && is_id(id);
-        if (is_right) add_end(shape, (int64_t)json_integer_value(id), out, count);
+        if (is_right) hf_config_add_end(shape, (int64_t)json_integer_value(id), out, count);
     }
     if (is_right) return MEGA_OK;
     mega_buffer found = {0};
@@ -238,8 +238,8 @@ mega_status mega_hf_ends_read(const char *folder, const mega_model_shape *shape,
     const mega_status st = read_generation_ends(path, shape, out, count);
     mega_free(path);
     const bool is_said = *count > 0;
-    for (int i = 0; i < shape->net.num_eos && !is_said; i++) add_end(shape, shape->net.eos[i], out, count);
-    if (*count == 0) add_end(shape, shape->eos, out, count);
+    for (int i = 0; i < shape->net.num_eos && !is_said; i++) hf_config_add_end(shape, shape->net.eos[i], out, count);
+    if (*count == 0) hf_config_add_end(shape, shape->eos, out, count);
     return st;
 }
 
@@ -268,7 +268,7 @@ typedef struct hf_lines {
     bool is_full;
 } hf_lines;
 
-static void add_line(void *user, const char *key, const char *json)
+static void hf_config_add_line(void *user, const char *key, const char *json)
 {
     hf_lines *l = user;
     mega_buffer b = {0};
@@ -286,11 +286,11 @@ static int by_key(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void put_id(hf_lines *l, const char *key, int64_t id)
+static void hf_config_put_id(hf_lines *l, const char *key, int64_t id)
 {
-    if (id >= 0) hf_put_int(l, add_line, key, id);
+    if (id >= 0) hf_put_int(l, hf_config_add_line, key, id);
     else
-        add_line(l, key, "null");
+        hf_config_add_line(l, key, "null");
 }
 
 /* One id, or a list of several. */
@@ -312,10 +312,10 @@ static void put_ids(hf_lines *l, const mega_model_shape *s)
 {
     mega_buffer eos = {0};
     eos_text(&eos, s);
-    put_id(l, "bos_token_id", s->net.has_ids ? s->net.bos : s->eos);
-    hf_put_text(l, add_line, "eos_token_id", &eos);
+    hf_config_put_id(l, "bos_token_id", s->net.has_ids ? s->net.bos : s->eos);
+    hf_put_text(l, hf_config_add_line, "eos_token_id", &eos);
     /* said where there is none, too: some classes have a default, and GPT-2's has none */
-    if (s->net.has_ids || s->net.family != NULL) put_id(l, "pad_token_id", s->net.has_ids ? s->net.pad : -1);
+    if (s->net.has_ids || s->net.family != NULL) hf_config_put_id(l, "pad_token_id", s->net.has_ids ? s->net.pad : -1);
 }
 
 static void put_lines(hf_lines *l, const mega_model_shape *s, mega_dtype weights)
@@ -323,17 +323,17 @@ static void put_lines(hf_lines *l, const mega_model_shape *s, mega_dtype weights
     const mega_family *f = mega_family_of(&s->net);
     char text[128];
     snprintf(text, sizeof text, "[\n    \"%s\"\n  ]", f->architecture[f->form != NULL ? f->form(s) : 0]);
-    add_line(l, "architectures", text);
+    hf_config_add_line(l, "architectures", text);
     snprintf(text, sizeof text, "\"%s\"", f->model_type);
-    add_line(l, "model_type", text);
+    hf_config_add_line(l, "model_type", text);
     snprintf(text, sizeof text, "\"%s\"", hf_dtype_text(weights));
-    add_line(l, "torch_dtype", text);
-    add_line(l, "transformers_version", "\"4.57.0\"");
-    add_line(l, "use_cache", "true");
+    hf_config_add_line(l, "torch_dtype", text);
+    hf_config_add_line(l, "transformers_version", "\"4.57.0\"");
+    hf_config_add_line(l, "use_cache", "true");
     put_ids(l, s);
-    hf_put_keys(s, l, add_line);
-    if (s->net.positions == MEGA_POSITIONS_ROPE) hf_put_rope(s, l, add_line);
-    if (f->write != NULL) f->write(s, l, add_line);
+    hf_put_keys(s, l, hf_config_add_line);
+    if (s->net.positions == MEGA_POSITIONS_ROPE) hf_put_rope(s, l, hf_config_add_line);
+    if (f->write != NULL) f->write(s, l, hf_config_add_line);
 }
 
 /* Sorted keys and two blanks, as transformers writes it. Version 5 of transformers checks types, so floats keep their

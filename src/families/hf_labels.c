@@ -70,7 +70,7 @@ typedef struct named_class {
     int64_t class_;
 } named_class;
 
-static int by_name(const void *a, const void *b)
+static int by_label_name(const void *a, const void *b)
 {
     return strcmp(((const named_class *)a)->name, ((const named_class *)b)->name);
 }
@@ -102,7 +102,7 @@ void hf_put_labels(const mega_model_shape *s, void *user, hf_put *put)
         c[i].class_ = i;
         put_pair(&labels, i, key, c[i].name, i);
     }
-    if (c != NULL) qsort(c, (size_t)classes, sizeof *c, by_name);
+    if (c != NULL) qsort(c, (size_t)classes, sizeof *c, by_label_name);
     for (int64_t i = 0; c != NULL && i < classes; i++) put_pair(&ids, i, c[i].name, NULL, c[i].class_);
     labels.failed = labels.failed || c == NULL;
     mega_buffer_puts(&labels, "\n  }");

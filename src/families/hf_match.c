@@ -16,7 +16,7 @@ static bool is_same_rope(const mega_rope_settings *a, const mega_rope_settings *
     return same;
 }
 
-static bool has_window(const mega_network_shape *n, int64_t layer)
+static bool hf_match_has_window(const mega_network_shape *n, int64_t layer)
 {
     return n->has_window && (!n->window_by_layer || mega_shape_bit(n->windowed, layer));
 }
@@ -25,9 +25,9 @@ static bool is_same_by_layer(const mega_network_shape *a, const mega_network_sha
 {
     bool windows = false, rotates = a->positions == MEGA_POSITIONS_ROPE;
     for (int64_t i = 0; i < layers; i++) {
-        if (has_window(a, i) != has_window(b, i)) return false;
+        if (hf_match_has_window(a, i) != hf_match_has_window(b, i)) return false;
         if (rotates && mega_shape_bit(a->no_rope, i) != mega_shape_bit(b->no_rope, i)) return false;
-        windows = windows || has_window(a, i);
+        windows = windows || hf_match_has_window(a, i);
     }
     return !windows || (a->window_left == b->window_left && a->window_right == b->window_right);
 }

@@ -86,7 +86,7 @@ static bool rotates_part(const mega_family *f)
     return rope_has(f->rope_keys, "partial_rotary_factor") || rope_has(f->rope_keys, "rotary_pct");
 }
 
-static bool is_number(const json_t *v, double value)
+static bool hf_rope_is_number(const json_t *v, double value)
 {
     return v == NULL || json_is_null(v) || (json_is_number(v) && json_number_value(v) == value);
 }
@@ -110,7 +110,7 @@ static bool rope_take_member(hf_reader *r, const char *object, const struct rope
     if (strcmp(name, "partial_rotary_factor") == 0 && !rotates_part(r->family)) {
         char path[128];
         snprintf(path, sizeof path, "%s.%s", object, name);
-        if (!is_number(v, 1.0)) rope_refuse_part(r, path, v);
+        if (!hf_rope_is_number(v, 1.0)) rope_refuse_part(r, path, v);
         return true;
     }
     for (size_t i = 0; i < NUM_MEMBERS; i++) {
@@ -197,7 +197,7 @@ static void rope_take_fraction(hf_reader *r, const char *key, mega_rope_settings
     rope->fraction = hf_take_float(r, key, rope->fraction);
 }
 
-static void rope_check(hf_reader *r, mega_model_shape *s)
+static void hf_rope_check(hf_reader *r, mega_model_shape *s)
 {
     mega_rope_settings *rope = &s->net.rope;
     const int64_t head_dim = s->net.head_dim > 0 ? s->net.head_dim : s->heads > 0 ? s->hidden / s->heads : 0;
@@ -252,13 +252,13 @@ static void rope_check_ignored(hf_reader *r, const mega_rope_settings *rope)
     const char *own = theta_key(r->family);
     const double fraction = rope->fraction > 0.0 ? rope->fraction : 1.0;
     char expected[96];
-    if (!rope_has(r->family->rope_keys, part) && !is_number(hf_take(r, part), fraction)) {
+    if (!rope_has(r->family->rope_keys, part) && !hf_rope_is_number(hf_take(r, part), fraction)) {
         snprintf(expected, sizeof expected, "%g, or no such key: rotary_pct counts", fraction);
         if (rotates_part(r->family)) hf_refuse(r, part, json_object_get(r->json, part), expected);
         else
             rope_refuse_part(r, part, json_object_get(r->json, part));
     }
-    if (strcmp(own, theta) != 0 && !is_number(hf_take(r, theta), rope->theta)) {
+    if (strcmp(own, theta) != 0 && !hf_rope_is_number(hf_take(r, theta), rope->theta)) {
         snprintf(expected, sizeof expected, "%g, or no such key: %s counts", rope->theta, own);
         hf_refuse(r, theta, json_object_get(r->json, theta), expected);
     }
@@ -301,7 +301,7 @@ void hf_take_rope(hf_reader *r, mega_model_shape *s)
         if (rope->change == MEGA_SHAPE_ROPE_LONGROPE) rope->original_positions = original;
     }
     rope_check_ignored(r, rope);
-    rope_check(r, s);
+    hf_rope_check(r, s);
 }
 
 /* ---- writing ---- */

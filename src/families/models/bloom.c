@@ -35,7 +35,7 @@ static const mega_family_names names = {.root = "transformer",
                                         .up = "mlp.dense_h_to_4h",
                                         .down = "mlp.dense_4h_to_h"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void bloom_finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {
         "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi", "skip_bias_add",
@@ -51,4 +51,4 @@ const mega_family mega_family_bloom = {.model_type = "bloom",
                                        .names = &names,
                                        .rope_keys = " ",
                                        .ignored = ignored,
-                                       .finish = finish};
+                                       .finish = bloom_finish};

@@ -42,7 +42,7 @@ static const mega_family_names names = {.root = "distilbert.embeddings",
                                         .up = "ffn.lin1",
                                         .down = "ffn.lin2"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void distilbert_finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {"qa_dropout", "seq_classif_dropout", "output_past"};
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) hf_take(r, unused[i]);
@@ -58,4 +58,4 @@ const mega_family mega_family_distilbert = {.model_type = "distilbert",
                                             .names = &names,
                                             .rope_keys = " ",
                                             .ignored = ignored,
-                                            .finish = finish};
+                                            .finish = distilbert_finish};

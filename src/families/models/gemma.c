@@ -35,7 +35,7 @@ static void take_activation(hf_reader *r, mega_model_shape *s)
     if (s->net.activation == MEGA_ACT_GELU) s->net.activation = MEGA_ACT_GELU_TANH;
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gemma_finish(hf_reader *r, mega_model_shape *s)
 {
     const json_t *both = hf_take(r, "use_bidirectional_attention");
     if (json_is_true(both)) hf_refuse(r, "use_bidirectional_attention", both, "false");
@@ -53,4 +53,4 @@ const mega_family mega_family_gemma = {
     .rope_keys = " ",
     .theta = 10000.0,
     .ignored = ignored,
-    .finish = finish};
+    .finish = gemma_finish};

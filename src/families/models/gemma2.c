@@ -28,12 +28,12 @@ static const mega_family_names names = {
     HF_LLAMA_PATHS, HF_LLAMA_ATTENTION,          HF_LLAMA_MLP,
     HF_AFTER_NORMS, .norm_1 = "input_layernorm", .norm_2 = "pre_feedforward_layernorm"};
 
-static bool has_window(const mega_model_shape *s, int64_t layer)
+static bool gemma2_has_window(const mega_model_shape *s, int64_t layer)
 {
     return s->net.has_window && layer % 2 == 0;
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gemma2_finish(hf_reader *r, mega_model_shape *s)
 {
     const json_t *both = hf_take(r, "use_bidirectional_attention");
     if (json_is_true(both)) hf_refuse(r, "use_bidirectional_attention", both, "false");
@@ -43,11 +43,11 @@ static void finish(hf_reader *r, mega_model_shape *s)
     hf_take_window(r, s, 4096);
     hf_take(r, "sliding_window_size"); /* sliding_window counts */
     hf_take(r, "hidden_act");          /* of early folders; hidden_activation counts */
-    hf_take_layer_types(r, s, has_window);
+    hf_take_layer_types(r, s, gemma2_has_window);
     if (!s->net.has_window) hf_clear_windows(r, s);
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void gemma2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     const double scalar =
         s->net.attention_scale > 0.0 ? 1.0 / (s->net.attention_scale * s->net.attention_scale) : 256.0;
@@ -69,5 +69,5 @@ const mega_family mega_family_gemma2 = {.model_type = "gemma2",
                                         .rope_keys = " ",
                                         .theta = 10000.0,
                                         .ignored = ignored,
-                                        .finish = finish,
-                                        .write = write_rest};
+                                        .finish = gemma2_finish,
+                                        .write = gemma2_write_rest};

@@ -33,12 +33,12 @@ static const mega_family_names names = {HF_LLAMA_PATHS,
                                         .norm_2 = "pre_feedforward_layernorm"};
 
 /* One layer of `first_full` has no window. */
-static bool has_window(const mega_model_shape *s, int64_t layer)
+static bool gemma3_text_has_window(const mega_model_shape *s, int64_t layer)
 {
     return s->net.has_window && (layer + 1) % s->net.first_full != 0;
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gemma3_text_finish(hf_reader *r, mega_model_shape *s)
 {
     const json_t *both = hf_take(r, "use_bidirectional_attention");
     if (json_is_true(both)) hf_refuse(r, "use_bidirectional_attention", both, "false");
@@ -48,11 +48,11 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.first_full = hf_take_int(r, "sliding_window_pattern", pattern);
     s->net.attention_scale = 1.0 / sqrt(hf_take_positive(r, "query_pre_attn_scalar", 256.0));
     hf_take_window(r, s, 4096);
-    hf_take_layer_types(r, s, has_window);
+    hf_take_layer_types(r, s, gemma3_text_has_window);
     if (!s->net.has_window) hf_clear_windows(r, s);
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void gemma3_text_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     const double scalar =
         s->net.attention_scale > 0.0 ? 1.0 / (s->net.attention_scale * s->net.attention_scale) : 256.0;
@@ -75,5 +75,5 @@ const mega_family mega_family_gemma3_text = {.model_type = "gemma3_text",
                                              .rope_keys = " rope_local_base_freq ",
                                              .theta = 1000000.0,
                                              .ignored = ignored,
-                                             .finish = finish,
-                                             .write = write_rest};
+                                             .finish = gemma3_text_finish,
+                                             .write = gemma3_text_write_rest};

@@ -40,7 +40,7 @@ static const mega_family_names names = {.root = "transformer",
                                         .down = "mlp.c_proj",
                                         .transposed = true};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gpt2_finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {"n_ctx",
                                          "n_special",
@@ -72,7 +72,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.has_ids = false; /* bos is written as eos */
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void gpt2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     mega_buffer b = {0};
     mega_buffer_json_double(&b, s->hidden_dropout);
@@ -86,5 +86,5 @@ const mega_family mega_family_gpt2 = {.model_type = "gpt2",
                                       .names = &names,
                                       .rope_keys = " ",
                                       .ignored = ignored,
-                                      .finish = finish,
-                                      .write = write_rest};
+                                      .finish = gpt2_finish,
+                                      .write = gpt2_write_rest};

@@ -38,7 +38,7 @@ static const mega_family_names names = {.root = "transformer",
                                         .up = "mlp.c_fc",
                                         .down = "mlp.c_proj"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gpt_bigcode_finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {"n_ctx",
                                          "num_key_value_heads",
@@ -61,7 +61,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     if (hf_take_bool(r, "multi_query", true)) s->net.kv_heads = 1;
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void gpt_bigcode_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     mega_buffer b = {0};
     mega_buffer_json_double(&b, s->hidden_dropout);
@@ -76,5 +76,5 @@ const mega_family mega_family_gpt_bigcode = {.model_type = "gpt_bigcode",
                                              .names = &names,
                                              .rope_keys = " ",
                                              .ignored = ignored,
-                                             .finish = finish,
-                                             .write = write_rest};
+                                             .finish = gpt_bigcode_finish,
+                                             .write = gpt_bigcode_write_rest};

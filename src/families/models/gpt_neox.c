@@ -37,7 +37,7 @@ static const mega_family_names names = {.root = "gpt_neox",
                                         .up = "mlp.dense_h_to_4h",
                                         .down = "mlp.dense_4h_to_h"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void gpt_neox_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "attention_probs_dropout_prob"); /* of early folders, and never read */
     hf_take(r, "hidden_dropout_prob");
@@ -53,4 +53,4 @@ const mega_family mega_family_gpt_neox = {.model_type = "gpt_neox",
                                           .theta = 10000.0,
                                           .fraction = 0.25,
                                           .ignored = ignored,
-                                          .finish = finish};
+                                          .finish = gpt_neox_finish};

@@ -25,7 +25,7 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void llama_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "max_sequence_length");       /* of Llama 1; max_position_embeddings counts */
     s->net.no_out_bias = s->net.no_qkv_bias; /* attention_bias is that of all four */
@@ -39,4 +39,4 @@ const mega_family mega_family_llama = {.model_type = "llama",
                                        .rope_keys = " ",
                                        .theta = 10000.0,
                                        .ignored = ignored,
-                                       .finish = finish};
+                                       .finish = llama_finish};

@@ -37,14 +37,14 @@ static const char *const ignored[] = {NULL};
 static const mega_family_names names = {HF_LLAMA_NAMES, .positions = "embed_positions",
                                         .embedding_norm = "embed_layernorm"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void megalith_gpt_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "_comment");
     hf_take_window(r, s, 0);
     hf_take_no_rope(r, s, INT32_MAX);
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void megalith_gpt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     put(user, "_comment",
         "\"No model of transformers has this combination of options: transformers cannot load this folder, megalith "
@@ -61,5 +61,5 @@ const mega_family mega_family_megalith_gpt = {.model_type = "megalith_gpt",
                                               .theta = 10000.0,
                                               .ignored = ignored,
                                               .is_own = true,
-                                              .finish = finish,
-                                              .write = write_rest};
+                                              .finish = megalith_gpt_finish,
+                                              .write = megalith_gpt_write_rest};

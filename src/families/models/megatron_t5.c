@@ -31,13 +31,13 @@ static const mega_family_names names = {.root = "",
                                         .tied = "language_model.embedding.word_embeddings",
                                         .head_bias = "lm_head.bias"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void megatron_t5_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "_comment");
     s->net.decoder_start = hf_take_whole(r, "decoder_start_token_id", -1);
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void megatron_t5_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     put(user, "_comment",
         "\"No model of transformers has this form of T5: transformers cannot load this folder, megalith can. "
@@ -53,5 +53,5 @@ const mega_family mega_family_megatron_t5 = {.model_type = "megatron-t5",
                                              .rope_keys = " ",
                                              .ignored = ignored,
                                              .is_own = true,
-                                             .finish = finish,
-                                             .write = write_rest};
+                                             .finish = megatron_t5_finish,
+                                             .write = megatron_t5_write_rest};

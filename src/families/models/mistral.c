@@ -21,7 +21,7 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void mistral_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take_window(r, s, 4096);
 }
@@ -39,5 +39,5 @@ const mega_family mega_family_mistral = {.model_type = "mistral",
                                          .rope_keys = " ",
                                          .theta = 10000.0,
                                          .ignored = ignored,
-                                         .finish = finish,
+                                         .finish = mistral_finish,
                                          .write = hf_put_window};

@@ -47,12 +47,12 @@ static const mega_family_names names = {.root = "model.embeddings",
                                         .up = "mlp.Wi",
                                         .down = "mlp.Wo"};
 
-static bool has_window(const mega_model_shape *s, int64_t layer)
+static bool modernbert_has_window(const mega_model_shape *s, int64_t layer)
 {
     return layer % s->net.first_full != 0;
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void modernbert_finish(hf_reader *r, mega_model_shape *s)
 {
     static const char *const unused[] = {
         "classifier_pooling", "cls_token_id",      "deterministic_flash_attn", "initializer_cutoff_factor",
@@ -64,10 +64,10 @@ static void finish(hf_reader *r, mega_model_shape *s)
     n->has_window = true;
     n->window_left = n->window_right = hf_take_int(r, "local_attention", 128) / 2;
     n->first_full = hf_take_int(r, "global_attn_every_n_layers", 3);
-    hf_take_layer_types(r, s, has_window);
+    hf_take_layer_types(r, s, modernbert_has_window);
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void modernbert_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     hf_put_int(user, put, "local_attention", 2 * s->net.window_left);
     hf_put_layer_types(s, user, put);
@@ -86,5 +86,5 @@ const mega_family mega_family_modernbert = {.model_type = "modernbert",
                                             .rope_keys = " global_rope_theta local_rope_theta ",
                                             .theta = 160000.0,
                                             .ignored = ignored,
-                                            .finish = finish,
-                                            .write = write_rest};
+                                            .finish = modernbert_finish,
+                                            .write = modernbert_write_rest};

@@ -24,7 +24,7 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 static const mega_family_names names = {HF_LLAMA_PATHS, HF_LLAMA_ATTENTION, HF_LLAMA_MLP, HF_AFTER_NORMS,
                                         HF_HEAD_NORMS};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void olmo2_finish(hf_reader *r, mega_model_shape *s)
 {
     (void)r;
     s->net.no_out_bias = s->net.no_qkv_bias;
@@ -43,4 +43,4 @@ const mega_family mega_family_olmo2 = {.model_type = "olmo2",
                                        .rope_keys = " ",
                                        .theta = 10000.0,
                                        .ignored = ignored,
-                                       .finish = finish};
+                                       .finish = olmo2_finish};

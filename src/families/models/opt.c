@@ -41,7 +41,7 @@ static const mega_family_names names = {.root = "model.decoder",
                                         .up = "fc1",
                                         .down = "fc2"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void opt_finish(hf_reader *r, mega_model_shape *s)
 {
     mega_network_shape *n = &s->net;
     hf_take(r, "activation_dropout"); /* never read */
@@ -56,7 +56,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->norm_epsilon = 1e-5; /* PyTorch's; there is no key for it */
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void opt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     const bool before = s->net.norm_place == MEGA_NORM_BEFORE;
     hf_put_int(user, put, "word_embed_proj_dim", s->hidden);
@@ -71,5 +71,5 @@ const mega_family mega_family_opt = {.model_type = "opt",
                                      .names = &names,
                                      .rope_keys = " ",
                                      .ignored = ignored,
-                                     .finish = finish,
-                                     .write = write_rest};
+                                     .finish = opt_finish,
+                                     .write = opt_write_rest};

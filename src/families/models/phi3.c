@@ -31,7 +31,7 @@ static const mega_family_names names = {HF_LLAMA_PATHS,           HF_LLAMA_NORMS
                                         .attention = "self_attn", .qkv = "qkv_proj", .out = "o_proj",
                                         .qkv_order = MEGA_QKV_ONE};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void phi3_finish(hf_reader *r, mega_model_shape *s)
 {
     const bool is_new = json_object_get(r->json, "rope_parameters") != NULL;
     const mega_rope_change change = s->net.rope.change;
@@ -54,5 +54,5 @@ const mega_family mega_family_phi3 = {.model_type = "phi3",
                                       .rope_keys = " partial_rotary_factor original_max_position_embeddings ",
                                       .theta = 10000.0,
                                       .ignored = ignored,
-                                      .finish = finish,
+                                      .finish = phi3_finish,
                                       .write = hf_put_window};

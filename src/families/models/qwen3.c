@@ -24,23 +24,23 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 static const mega_family_names names = {HF_LLAMA_NAMES, HF_HEAD_NORMS};
 
 /* Without a list, layers from max_window_layers on have the window. */
-static bool has_window(const mega_model_shape *s, int64_t layer)
+static bool qwen3_has_window(const mega_model_shape *s, int64_t layer)
 {
     return s->net.has_window && layer >= s->net.first_full;
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void qwen3_finish(hf_reader *r, mega_model_shape *s)
 {
     const bool is_used = hf_take_bool(r, "use_sliding_window", false);
     hf_take_window(r, s, 4096);
     if (!is_used) s->net.has_window = false;
     s->net.first_full = hf_take_whole(r, "max_window_layers", 28);
-    hf_take_layer_types(r, s, has_window);
+    hf_take_layer_types(r, s, qwen3_has_window);
     if (!s->net.has_window) hf_clear_windows(r, s);
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void qwen3_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     put(user, "use_sliding_window", s->net.has_window ? "true" : "false");
     hf_put_window(s, user, put);
@@ -60,5 +60,5 @@ const mega_family mega_family_qwen3 = {.model_type = "qwen3",
                                        .rope_keys = " ",
                                        .theta = 10000.0,
                                        .ignored = ignored,
-                                       .finish = finish,
-                                       .write = write_rest};
+                                       .finish = qwen3_finish,
+                                       .write = qwen3_write_rest};

@@ -24,24 +24,24 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 static const mega_family_names names = {HF_LLAMA_NAMES};
 
 /* Without a list, the layers that are not rotated have the window. */
-static bool has_window(const mega_model_shape *s, int64_t layer)
+static bool smollm3_has_window(const mega_model_shape *s, int64_t layer)
 {
     return s->net.has_window && mega_shape_bit(s->net.no_rope, layer);
 }
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void smollm3_finish(hf_reader *r, mega_model_shape *s)
 {
     const bool is_used = hf_take_bool(r, "use_sliding_window", false);
     hf_take_window(r, s, 0);
     if (!is_used) s->net.has_window = false;
     hf_take(r, "max_window_layers"); /* of Qwen, and never read */
     hf_take_no_rope(r, s, 4);
-    hf_take_layer_types(r, s, has_window);
+    hf_take_layer_types(r, s, smollm3_has_window);
     if (!s->net.has_window) hf_clear_windows(r, s);
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void smollm3_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     put(user, "use_sliding_window", s->net.has_window ? "true" : "false");
     hf_put_window(s, user, put);
@@ -57,5 +57,5 @@ const mega_family mega_family_smollm3 = {.model_type = "smollm3",
                                          .rope_keys = " ",
                                          .theta = 2000000.0,
                                          .ignored = ignored,
-                                         .finish = finish,
-                                         .write = write_rest};
+                                         .finish = smollm3_finish,
+                                         .write = smollm3_write_rest};

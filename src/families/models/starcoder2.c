@@ -27,7 +27,7 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL};
 static const mega_family_names names = {HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION, .up = "mlp.c_fc",
                                         .down = "mlp.c_proj"};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void starcoder2_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "activation_function"); /* hidden_act and norm_epsilon count */
     hf_take(r, "layer_norm_epsilon");
@@ -36,7 +36,7 @@ static void finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_mlp_bias = s->net.no_qkv_bias;
 }
 
-static void write_rest(const mega_model_shape *s, void *user, hf_put *put)
+static void starcoder2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 {
     mega_buffer b = {0};
     mega_buffer_json_double(&b, s->hidden_dropout);
@@ -52,5 +52,5 @@ const mega_family mega_family_starcoder2 = {.model_type = "starcoder2",
                                             .rope_keys = " ",
                                             .theta = 10000.0,
                                             .ignored = ignored,
-                                            .finish = finish,
-                                            .write = write_rest};
+                                            .finish = starcoder2_finish,
+                                            .write = starcoder2_write_rest};

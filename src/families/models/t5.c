@@ -129,7 +129,7 @@ void hf_t5_write(const mega_model_shape *s, void *user, hf_put *put)
 
 /* Version 5 of transformers writes tie_word_embeddings true in any case, and says by scale_decoder_outputs which
  * version it is; a head of its own is then in the file. */
-static void finish(hf_reader *r, mega_model_shape *s)
+static void t5_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_t5_finish(r, s);
     s->net.untied = !hf_take_bool(r, "scale_decoder_outputs", hf_take_bool(r, "tie_word_embeddings", true));
@@ -144,5 +144,5 @@ const mega_family mega_family_t5 = {
     .names = &hf_t5_names,
     .rope_keys = " ",
     .ignored = hf_t5_ignored,
-    .finish = finish,
+    .finish = t5_finish,
     .write = hf_t5_write};

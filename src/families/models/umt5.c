@@ -5,7 +5,7 @@
 
 static const char *const architecture[] = {"UMT5ForConditionalGeneration", NULL};
 
-static void finish(hf_reader *r, mega_model_shape *s)
+static void umt5_finish(hf_reader *r, mega_model_shape *s)
 {
     hf_take(r, "scalable_attention"); /* of the program that trained them; transformers does not read it */
     s->net.untied = !hf_take_bool(r, "tie_word_embeddings", true);
@@ -24,5 +24,5 @@ const mega_family mega_family_umt5 = {.model_type = "umt5",
                                       .names = &hf_t5_names,
                                       .rope_keys = " ",
                                       .ignored = hf_t5_ignored,
-                                      .finish = finish,
+                                      .finish = umt5_finish,
                                       .write = hf_t5_write};
