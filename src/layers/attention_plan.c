@@ -49,7 +49,7 @@ static mega_status check_norms(const mega_builder *b, const attention_plan *p)
     return MEGA_OK;
 }
 
-static mega_status check_source(const mega_builder *b, const attention_plan *p)
+static mega_status plan_check_source(const mega_builder *b, const attention_plan *p)
 {
     const mega_attention_options *o = p->o;
     const char *what = o->is_causal                            ? "a causal mask"
@@ -92,7 +92,7 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
                           "a window of %lld positions to the left and %lld to the right; expected 0 or "
                           "more, or -1 for no limit",
                           (long long)o->window_left, (long long)o->window_right);
-    MEGA_TRY(check_source(b, p));
+    MEGA_TRY(plan_check_source(b, p));
     return check_norms(b, p);
 }
 
@@ -135,7 +135,7 @@ static mega_status check_apart(const mega_builder *b, const attention_plan *p)
         (long long)p->kv_heads, b->layout->tp.size);
 }
 
-static mega_attention_rules rules_of(const mega_builder *b, const attention_plan *p)
+static mega_attention_rules plan_rules(const mega_builder *b, const attention_plan *p)
 {
     const mega_attention_options *o = p->o;
     mega_attention_rules r = {.has_window = o->has_window,
@@ -171,7 +171,7 @@ mega_attention_shape attention_plan_shape(const mega_builder *b, const attention
                                   .site = dropout > 0.0 ? mega_builder_dropout_site(b, p->name) : 0,
                                   .causal = o->is_causal,
                                   .keys = p->source_positions,
-                                  .rules = rules_of(b, p)};
+                                  .rules = plan_rules(b, p)};
 }
 
 /* Names the tensor in which the file has Q, K and V one after the other, for the three parameters that hold its

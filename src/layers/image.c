@@ -83,8 +83,8 @@ mega_tensor mega_mean_pool2d(const mega_builder *b, mega_tensor x, const mega_po
 }
 
 /* Checks sizes. A group must consist of whole samples, so that its statistics are the same in every layout. */
-static mega_status check_groups(const mega_builder *b, const char *name, mega_tensor x, int group_samples,
-                                double momentum)
+static mega_status image_check_groups(const mega_builder *b, const char *name, mega_tensor x, int group_samples,
+                                      double momentum)
 {
     if (!(momentum >= 0 && momentum < 1))
         return MEGA_FAIL(MEGA_ERR_USAGE,
@@ -119,7 +119,7 @@ mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor
     const mega_param_options ones = {.init = MEGA_INIT_ONE};
     const int64_t channels = mega_tensor_channels(b, x);
     if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, "mega_batch_norm")) return mega_none();
-    mega_builder_fail(b, check_groups(b, name, x, group_samples, momentum));
+    mega_builder_fail(b, image_check_groups(b, name, x, group_samples, momentum));
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const mega_tensor gain = layer_param(b, name, "weight", channels, 0, &ones);

@@ -214,8 +214,8 @@ mega_tensor mega_position_embedding(const mega_builder *b, const char *name, meg
 }
 
 /* Id 0 selects row `skipped`. */
-static mega_tensor add_rows(const mega_builder *b, const char *name, const char *ids, mega_tensor x, int64_t rows,
-                            int64_t skipped, const mega_param_options *options)
+static mega_tensor layers_add_rows(const mega_builder *b, const char *name, const char *ids, mega_tensor x,
+                                   int64_t rows, int64_t skipped, const mega_param_options *options)
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const mega_tensor own = layer_own_rows(b, layer_row_input(b, ids));
@@ -228,13 +228,13 @@ static mega_tensor add_rows(const mega_builder *b, const char *name, const char 
 mega_tensor mega_position_embedding_after(const mega_builder *b, const char *name, mega_tensor x, int64_t max_positions,
                                           int64_t skipped, const mega_param_options *options)
 {
-    return add_rows(b, name, "position_ids", x, max_positions, skipped, options);
+    return layers_add_rows(b, name, "position_ids", x, max_positions, skipped, options);
 }
 
 mega_tensor mega_embedding_add(const mega_builder *b, const char *name, const char *ids, mega_tensor x, int64_t rows,
                                const mega_param_options *options)
 {
-    return add_rows(b, name, ids, x, rows, 0, options);
+    return layers_add_rows(b, name, ids, x, rows, 0, options);
 }
 
 /* ---- norm, activation, dropout ---- */

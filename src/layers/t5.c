@@ -17,8 +17,8 @@ typedef struct weight_files {
 } weight_files;
 
 /* Returns a weight of `count` parts of `rows` rows each, NAME.PART.weight in the file. */
-static mega_linear_options weight_of(const mega_t5_options *o, const char *name, int count, const char *const *part,
-                                     int64_t rows, weight_files *files)
+static mega_linear_options bias_weight(const mega_t5_options *o, const char *name, int count, const char *const *part,
+                                       int64_t rows, weight_files *files)
 {
     mega_linear_options w = {.no_bias = true, .weight = o->weights};
     for (int i = 0; i < count; i++) {
@@ -30,8 +30,8 @@ static mega_linear_options weight_of(const mega_t5_options *o, const char *name,
 }
 
 /* source: mega_none() for self-attention. */
-static mega_tensor attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
-                             int64_t positions, bool is_causal, const mega_t5_options *o)
+static mega_tensor biased_attention(const mega_builder *b, const char *name, mega_tensor x, mega_tensor source,
+                                    int64_t positions, bool is_causal, const mega_t5_options *o)
 {
     static const char *const part[] = {"q", "k", "v"};
     const bool is_cross = positions > 0;
@@ -39,7 +39,7 @@ static mega_tensor attention(const mega_builder *b, const char *name, mega_tenso
     const int64_t head_dim = o->head_dim > 0 || o->num_heads < 1 ? o->head_dim : channels / o->num_heads;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     weight_files files;
-    const mega_linear_options qkv = weight_of(o, name, 3, part, o->num_heads * head_dim, &files);
+    const mega_linear_options qkv = bias_weight(o, name, 3, part, o->num_heads * head_dim, &files);
     const mega_linear_options out = {.no_bias = true, .weight = o->weights};
     const char *begin = is_cross ? o->source_begin : o->key_begin;
     snprintf(qkv_name, sizeof qkv_name, "%s.qkv", name);
@@ -64,7 +64,7 @@ static mega_tensor attention(const mega_builder *b, const char *name, mega_tenso
 static mega_tensor add_self_attention(const mega_builder *of, mega_tensor x, bool is_causal, const mega_t5_options *o)
 {
     const mega_builder at = mega_builder_at(of, "layer.0"), *b = &at;
-    const mega_tensor y = attention(b, "SelfAttention", norm(b, x, o), mega_none(), 0, is_causal, o);
+    const mega_tensor y = biased_attention(b, "SelfAttention", norm(b, x, o), mega_none(), 0, is_causal, o);
     return mega_dropout_add(b, "drop", y, x, o->dropout);
 }
 
@@ -74,7 +74,7 @@ static mega_tensor feed_forward(const mega_builder *b, mega_tensor x, const mega
     const int64_t channels = mega_tensor_channels(b, x), width = (o->is_gated ? 2 : 1) * o->ffn_channels;
     const mega_linear_options plain = {.no_bias = true, .weight = o->weights};
     weight_files files;
-    const mega_linear_options two = weight_of(o, "DenseReluDense", 2, gate, o->ffn_channels, &files);
+    const mega_linear_options two = bias_weight(o, "DenseReluDense", 2, gate, o->ffn_channels, &files);
     x = mega_column_linear(b, "DenseReluDense.wi", x, width, o->is_gated ? &two : &plain);
     x = o->is_gated ? mega_glu(b, x, o->activation, false) : mega_activation(b, x, o->activation);
     return mega_row_linear(b, "DenseReluDense.wo", x, channels, &plain);
@@ -98,9 +98,9 @@ mega_tensor mega_t5_decoder_block(const mega_builder *b, mega_tensor x, mega_ten
     const mega_t5_options *o = options != NULL ? options : &none;
     const mega_builder at = mega_builder_at(b, "layer.1");
     if (b->mode == MEGA_GENERATE && source.id != 0)
-        return attention(&at, "EncDecAttention", mega_none(), source, positions, false, o);
+        return biased_attention(&at, "EncDecAttention", mega_none(), source, positions, false, o);
     x = add_self_attention(b, x, true, o);
-    const mega_tensor y = attention(&at, "EncDecAttention", norm(&at, x, o), source, positions, false, o);
+    const mega_tensor y = biased_attention(&at, "EncDecAttention", norm(&at, x, o), source, positions, false, o);
     x = mega_dropout_add(&at, "drop", y, x, o->dropout);
     return add_feed_forward(b, 2, x, o);
 }

@@ -23,7 +23,7 @@ mega_tensor mega_bias_add(const mega_builder *b, mega_tensor x, mega_tensor bias
 
 /* Returns the rows of x per sample of the micro-batch; 0, and records an error, if x does not have equally many rows
  * for each sample. */
-static int64_t positions_of(const mega_builder *b, const char *layer, mega_tensor x)
+static int64_t value_positions(const mega_builder *b, const char *layer, mega_tensor x)
 {
     const int64_t rows = mega_tensor_rows(b, x) * (layer_has_slab(b) ? b->layout->tp.size : 1);
     if (mega_graph_status(b->graph) != MEGA_OK) return 0;
@@ -37,7 +37,7 @@ static int64_t positions_of(const mega_builder *b, const char *layer, mega_tenso
 
 mega_tensor mega_reshape(const mega_builder *b, mega_tensor x, int64_t channels)
 {
-    const int64_t positions = positions_of(b, "mega_reshape", x);
+    const int64_t positions = value_positions(b, "mega_reshape", x);
     const int64_t of_row = mega_tensor_channels(b, x) > 0 ? mega_tensor_channels(b, x) : 1;
     if (positions == 0) return mega_none();
     if (channels < 1 || positions * of_row % channels != 0) {
@@ -53,14 +53,14 @@ mega_tensor mega_reshape(const mega_builder *b, mega_tensor x, int64_t channels)
 
 mega_tensor mega_first_position(const mega_builder *b, mega_tensor x)
 {
-    const int64_t positions = positions_of(b, "mega_first_position", x);
+    const int64_t positions = value_positions(b, "mega_first_position", x);
     if (positions == 0 || !layer_has_all_rows(b, "mega_first_position")) return mega_none();
     return mega_op_first_rows(b->graph, x, positions);
 }
 
 mega_tensor mega_mean_positions(const mega_builder *b, mega_tensor x)
 {
-    const int64_t positions = positions_of(b, "mega_mean_positions", x);
+    const int64_t positions = value_positions(b, "mega_mean_positions", x);
     if (positions == 0 || !layer_has_all_rows(b, "mega_mean_positions")) return mega_none();
     return mega_op_mean_rows(b->graph, x, positions);
 }

@@ -150,7 +150,7 @@ static mega_qk_norm query_norm_of(const mega_transformer *m)
     return kind[m->net.query_norm];
 }
 
-static mega_tensor attention(const mega_builder *b, const mega_transformer *m, mega_tensor x)
+static mega_tensor block_attention(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_network_shape *net = &m->net;
     const mega_family_names *n = block_names(m);
@@ -205,7 +205,7 @@ static void place_gate(const mega_transformer *m, mega_param_options *weight, ch
     for (int i = 0; i < 2; i++) weight->part[i] = (mega_param_part){.file = file[i], .rows = m->ffn_hidden};
 }
 
-static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
+static mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = block_names(m);
     mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = block_into_residual(m, m->net.no_mlp_bias);
@@ -243,7 +243,7 @@ static mega_tensor attention_branch(const mega_builder *b, const mega_transforme
 {
     const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
-    x = attention(b, m, x);
+    x = block_attention(b, m, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_1, x);
     return block_scaled(b, x, m->net.residual_scale);
 }
@@ -252,7 +252,7 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_transformer *m, 
 {
     const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
-    x = mlp(b, m, x);
+    x = block_mlp(b, m, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_2, x);
     return block_scaled(b, x, m->net.residual_scale);
 }

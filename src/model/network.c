@@ -11,7 +11,7 @@ static bool is_one_of(const char *text, const char *a, const char *b)
     return text != NULL && (strcmp(text, a) == 0 || strcmp(text, b) == 0);
 }
 
-static mega_position_kind positions_of(const mega_model_options *o)
+static mega_position_kind network_positions(const mega_model_options *o)
 {
     const char *type = o->position_embedding_type;
     if (o->use_rotary_position_embeddings || is_one_of(type, "rope", "rotary")) return MEGA_POSITIONS_ROPE;
@@ -19,7 +19,7 @@ static mega_position_kind positions_of(const mega_model_options *o)
     return is_one_of(type, "none", "none") || !o->add_position_embedding ? MEGA_POSITIONS_NONE : MEGA_POSITIONS_TABLE;
 }
 
-static double yarn_mscale(double factor, double mscale)
+static double megatron_yarn_mscale(double factor, double mscale)
 {
     return factor > 1.0 ? 0.1 * mscale * log(factor) + 1.0 : 1.0;
 }
@@ -34,7 +34,8 @@ static void set_yarn(const mega_model_options *o, mega_rope_settings *r)
     if (o->yarn_beta_slow != 1.0) r->beta_slow = o->yarn_beta_slow;
     r->no_truncate = !o->yarn_correction_range_round_to_int;
     if (o->mscale != 1.0 || o->mscale_all_dim != 0.0)
-        r->attention_factor = yarn_mscale(r->factor, o->mscale) / yarn_mscale(r->factor, o->mscale_all_dim);
+        r->attention_factor =
+            megatron_yarn_mscale(r->factor, o->mscale) / megatron_yarn_mscale(r->factor, o->mscale_all_dim);
 }
 
 /* Llama 3.1's numbers, as Megatron has them. */
@@ -101,7 +102,7 @@ static mega_status set_window(const mega_model_options *o, mega_network_shape *n
 
 mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out)
 {
-    mega_network_shape net = {.positions = positions_of(o)};
+    mega_network_shape net = {.positions = network_positions(o)};
     if (net.positions == MEGA_POSITIONS_ROPE) net.rope = rotation_of(o);
     for (int64_t i = o->no_rope_freq; i > 0 && i <= o->num_layers; i += o->no_rope_freq)
         mega_shape_set_bit(net.no_rope, i - 1);

@@ -67,7 +67,7 @@ static mega_param_options matrix_of(const mega_transformer *m)
 
 /* ---- blocks of transformers ---- */
 
-static mega_t5_options options_of(const mega_builder *b, const mega_transformer *m, bool is_decoder)
+static mega_t5_options t5_attention_options(const mega_builder *b, const mega_transformer *m, bool is_decoder)
 {
     const bool by_layer = m->net.biases_by_layer;
     const char *table = by_layer ? "layer.0.SelfAttention.relative_attention_bias"
@@ -92,8 +92,8 @@ static mega_t5_options options_of(const mega_builder *b, const mega_transformer 
 /* ---- blocks of Megatron-LM ---- */
 
 /* source: mega_none() for self-attention; else `positions` rows of each sample. */
-static mega_tensor attention(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x,
-                             mega_tensor source, int64_t positions, bool is_decoder)
+static mega_tensor t5_attention(const mega_builder *b, const mega_transformer *m, const char *name, mega_tensor x,
+                                mega_tensor source, int64_t positions, bool is_decoder)
 {
     static const char *const part[] = {"query", "key", "value"};
     const bool is_cross = positions > 0;
@@ -123,7 +123,7 @@ static mega_tensor attention(const mega_builder *b, const mega_transformer *m, c
     return is_cross ? mega_cross_attention(b, name, x, source, positions, &o) : mega_self_attention(b, name, x, &o);
 }
 
-static mega_tensor mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
+static mega_tensor t5_mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_linear_options up = block_linear(m), down = block_into_residual(m, false);
     x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
@@ -136,15 +136,15 @@ static mega_tensor megatron_block(const mega_builder *b, const mega_transformer 
 {
     const bool is_decoder = positions > 0;
     mega_tensor y = block_norm(b, m, "input_layernorm", x);
-    y = attention(b, m, "self_attention", y, mega_none(), 0, is_decoder);
+    y = t5_attention(b, m, "self_attention", y, mega_none(), 0, is_decoder);
     x = mega_dropout_add(b, "self_attention.drop", y, x, m->hidden_dropout);
     if (is_decoder) {
         y = block_norm(b, m, "post_attention_layernorm", x);
-        y = attention(b, m, "inter_attention", y, source, positions, true);
+        y = t5_attention(b, m, "inter_attention", y, source, positions, true);
         x = mega_dropout_add(b, "inter_attention.drop", y, x, m->hidden_dropout);
     }
     y = block_norm(b, m, is_decoder ? "post_inter_attention_layernorm" : "post_attention_layernorm", x);
-    return mega_dropout_add(b, "mlp.drop", mlp(b, m, y), x, m->hidden_dropout);
+    return mega_dropout_add(b, "mlp.drop", t5_mlp(b, m, y), x, m->hidden_dropout);
 }
 
 /* ---- the layers ---- */
@@ -178,7 +178,7 @@ static void t5_encoder(const mega_builder *b, const void *self, mega_flow *flow)
     if (decodes(b)) return;
     request_rows(&e, false);
     if (is_original(m)) {
-        const mega_t5_options o = options_of(&e, m, false);
+        const mega_t5_options o = t5_attention_options(&e, m, false);
         flow->x = mega_t5_encoder_block(&e, flow->x, &o);
     } else {
         flow->x = megatron_block(&e, m, flow->x, mega_none(), 0);
@@ -215,10 +215,10 @@ static mega_tensor decoder_block_of(const mega_builder *b, const mega_transforme
                                     int64_t positions)
 {
     if (is_original(m)) {
-        const mega_t5_options o = options_of(b, m, true);
+        const mega_t5_options o = t5_attention_options(b, m, true);
         return mega_t5_decoder_block(b, x, source, positions, &o);
     }
-    return encodes(b) ? attention(b, m, "inter_attention", x, source, positions, true)
+    return encodes(b) ? t5_attention(b, m, "inter_attention", x, source, positions, true)
                       : megatron_block(b, m, x, source, positions);
 }
 
