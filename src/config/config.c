@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static mega_status set_default(mega_options *o, size_t index)
+static mega_status config_set_default(mega_options *o, size_t index)
 {
     const mega_option_row *row = row_at(o, index);
     const double not_given = NAN;
@@ -30,7 +30,7 @@ mega_status mega_options_create(const mega_composition *of, void *values, mega_o
     const size_t count = o->table.count;
     o->entry = mega_arena_alloc(&o->arena, count * sizeof *o->entry);
     if (o->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
-    for (size_t i = 0; i < count; i++) MEGA_TRY(set_default(o, i));
+    for (size_t i = 0; i < count; i++) MEGA_TRY(config_set_default(o, i));
     return MEGA_OK;
 }
 

@@ -67,7 +67,7 @@ static void put_word(differences *d, const char *label, const char *word)
     mega_buffer_printf(d->out, "  %s%s%s", is_first ? label : "  ", is_first && label[0] != '\0' ? ": " : "", word);
 }
 
-static const char *label_of(const mega_options *o, mega_option_source source)
+static const char *difference_label(const mega_options *o, mega_option_source source)
 {
     switch (source) {
     case MEGA_SET_BY_PRESET: return o->preset != NULL ? o->preset : "by the preset";
@@ -89,7 +89,7 @@ static void put_source(const mega_options *o, mega_option_source source, differe
         if (o->entry[i].source != source || row->answer != MEGA_ANSWER_WORKS || row->field == MEGA_NO_FIELD) continue;
         if ((o->table.line[i].commands & bit) == 0) continue;
         if (put_option(o, i, &word)) {
-            if (word.data != NULL && !word.failed) put_word(d, label_of(o, source), word.data);
+            if (word.data != NULL && !word.failed) put_word(d, difference_label(o, source), word.data);
             else
                 d->out->failed = true;
         }

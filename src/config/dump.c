@@ -18,7 +18,7 @@ typedef struct dump_line {
     int rank;
 } dump_line;
 
-static int by_name(const void *a, const void *b)
+static int by_option_name(const void *a, const void *b)
 {
     const dump_line *x = a, *y = b;
     const int order = strcasecmp(x->name, y->name);
@@ -136,7 +136,7 @@ mega_status mega_options_dump_arguments(const mega_options *o, mega_buffer *out)
     dump_line *line = mega_calloc(most, sizeof *line);
     if (line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "arguments: no memory to list them");
     const size_t n = collect_lines(o, line, most);
-    qsort(line, n, sizeof *line, by_name);
+    qsort(line, n, sizeof *line, by_option_name);
     mega_buffer_puts(out, "------------------------ arguments ------------------------\n");
     for (size_t i = 0; i < n; i++) {
         const size_t length = strlen(line[i].name);

@@ -26,7 +26,7 @@ static void write_usage(const mega_option_row *row, mega_buffer *out)
 }
 
 /* Returns the number of characters (columns) in the first `bytes` bytes of UTF-8 text. */
-static size_t columns_of(const char *text, size_t bytes)
+static size_t help_columns(const char *text, size_t bytes)
 {
     size_t n = 0;
     for (size_t i = 0; i < bytes; i++) n += ((unsigned char)text[i] & 0xc0) != 0x80;
@@ -39,7 +39,7 @@ static void write_wrapped(const char *text, size_t indent, size_t columns, mega_
     size_t at = indent;
     while (*text != '\0') {
         const size_t word = strcspn(text, " ");
-        const size_t wide = columns_of(text, word);
+        const size_t wide = help_columns(text, word);
         if (at > indent && at + wide + 1 > columns) {
             mega_buffer_printf(out, "\n%*s", (int)indent, "");
             at = indent;
@@ -67,7 +67,7 @@ static void write_option(const mega_option_row *row, mega_buffer *out)
     }
     if (row->fallback != NULL) mega_buffer_printf(&text, " (default %s)", row->fallback);
     const char *shown = usage.data != NULL ? usage.data : "";
-    const size_t wide = columns_of(shown, strlen(shown));
+    const size_t wide = help_columns(shown, strlen(shown));
     if (wide + 4 > NAME_COLUMNS) mega_buffer_printf(out, "  %s\n%*s", shown, NAME_COLUMNS, "");
     else
         mega_buffer_printf(out, "  %s%*s", shown, (int)(NAME_COLUMNS - 2 - wide), "");

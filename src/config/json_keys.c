@@ -20,7 +20,7 @@ static const char *paths_of(const json_key_walk *w, const mega_option_row *row)
 }
 
 /* Whether an option may stand under its own name. In the YAML also names that have another name here: Megatron's. */
-static bool is_named(const json_key_walk *w, const mega_option_row *row)
+static bool is_key_named(const json_key_walk *w, const mega_option_row *row)
 {
     if (w->is_yaml) return !row->is_of_argv && strchr(row->name, '*') == NULL;
     return !row->is_of_argv && row->answer == MEGA_ANSWER_WORKS;
@@ -45,7 +45,7 @@ static bool next_row(json_key_walk *w)
     while (mega_option_next(&w->options)) {
         const mega_option_row *row = w->options.row;
         if (w->command != 0 && (w->options.commands & w->command) == 0) continue;
-        if (w->part == OF_OPTIONS ? paths_of(w, row) == NULL : !is_named(w, row)) continue;
+        if (w->part == OF_OPTIONS ? paths_of(w, row) == NULL : !is_key_named(w, row)) continue;
         w->row = row;
         w->index = w->options.index;
         const bool is_off = row->kind == MEGA_OPTION_OFF && row->answer == MEGA_ANSWER_WORKS;

@@ -23,7 +23,7 @@ static char *end_of_comment(char *at)
 }
 
 /* Replaces comments, and commas before a closing bracket, by spaces. */
-static void clean(char *text)
+static void strip_json_comments(char *text)
 {
     char *comma = NULL; /* the last one, if only white space follows it so far */
     for (char *at = text; *at != '\0';) {
@@ -81,7 +81,7 @@ static void json_read_copy(mega_options *o, const char *text)
         o->out_of_memory = true;
         return;
     }
-    clean(copy);
+    strip_json_comments(copy);
     options_read_text(o, o->json_name, false, copy, strlen(copy));
     mega_free(copy);
 }
@@ -96,7 +96,7 @@ static void json_read_file(mega_options *o, const char *name)
         o->json_name = o->table.of->json_name;
         json_read_copy(o, decoded);
     } else if (mega_file_read_kind(name, "a DeepSpeed JSON", 0, &file, &size) == MEGA_OK) {
-        if (strlen(file) == size) clean(file);
+        if (strlen(file) == size) strip_json_comments(file);
         options_read_text(o, o->json_name, false, file, size);
     } else {
         o->json_is_unread = true;

@@ -16,7 +16,7 @@ typedef struct parser {
 } parser;
 
 /* Returns whether a word is "--name" or "-n", but not a negative number and not "-". */
-static bool is_option(const char *word)
+static bool parse_is_option(const char *word)
 {
     if (word[0] != '-') return false;
     if (word[1] == '-') return word[2] != '\0';
@@ -334,7 +334,7 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
 static size_t values_after(const parser *p, int from, mega_option_kind kind)
 {
     size_t n = 0;
-    while (from + (int)n < p->argc && !is_option(p->argv[from + (int)n])) {
+    while (from + (int)n < p->argc && !parse_is_option(p->argv[from + (int)n])) {
         n++;
         if (kind != MEGA_OPTION_LIST && kind != MEGA_OPTION_INT3 && kind != MEGA_OPTION_ANY) break;
     }
@@ -377,7 +377,8 @@ static const char *word_of_switch(const parser *p, const mega_option_row *row, c
     const bool has_effect = row->answer == MEGA_ANSWER_WORKS;
     if (word == NULL || (!has_effect && row->answer != MEGA_ANSWER_NO_EFFECT)) return NULL;
     if (mega_option_word_in("true|false|True|False", word, NULL)) return word;
-    return has_effect && row->successor != NULL && equals == NULL && !takes_words && !is_option(word) ? word : NULL;
+    return has_effect && row->successor != NULL && equals == NULL && !takes_words && !parse_is_option(word) ? word
+                                                                                                            : NULL;
 }
 
 static void take_switch(parser *p, size_t index, const char *typed, const char *word, int position)
@@ -443,7 +444,7 @@ mega_status mega_options_read(mega_options *o, const char *command, int argc, ch
     }
     parser p = {o, &o->table, mega_options_command_bit(o), argc, argv, 1, ""};
     for (; p.at < argc; p.at++) {
-        if (is_option(argv[p.at])) take_option(&p, argv[p.at]);
+        if (parse_is_option(argv[p.at])) take_option(&p, argv[p.at]);
         else
             take_positional(&p, argv[p.at]);
     }

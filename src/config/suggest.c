@@ -13,7 +13,7 @@ static char suggest_folded(char c)
     return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-static int least(int a, int b)
+static int least_of(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -37,7 +37,7 @@ enum { SLIP = 2, OTHER_LETTER = 3 };
 
 /* Returns what the edits (insert, remove, replace, swap neighbours) from a to b cost. If they cost more than `limit`,
  * it may return any number > `limit`. */
-static int distance(const folded_word *a, const folded_word *b, int limit)
+static int word_distance(const folded_word *a, const folded_word *b, int limit)
 {
     const size_t n = a->size, m = b->size;
     int row[3][LONGEST + 1], least_before = 0;
@@ -49,10 +49,10 @@ static int distance(const folded_word *a, const folded_word *b, int limit)
         now[0] = SLIP * (int)i;
         for (size_t j = 1; j <= m; j++) {
             const char x = a->letter[i - 1], y = b->letter[j - 1];
-            now[j] = least(least(now[j - 1], last[j]) + SLIP, last[j - 1] + (x != y ? OTHER_LETTER : 0));
+            now[j] = least_of(least_of(now[j - 1], last[j]) + SLIP, last[j - 1] + (x != y ? OTHER_LETTER : 0));
             if (i > 1 && j > 1 && x == b->letter[j - 2] && y == a->letter[i - 2])
-                now[j] = least(now[j], before[j - 2] + SLIP);
-            least_now = least(least_now, now[j]);
+                now[j] = least_of(now[j], before[j - 2] + SLIP);
+            least_now = least_of(least_now, now[j]);
         }
         /* stop early; a swap reaches two rows back, so both rows count */
         if (least_now > limit && least_before > limit) return limit + 1;
@@ -92,7 +92,7 @@ static const char *misspelt(const folded_word *word, const char *const *names, s
     int limit = limit_of(word->size);
     for (size_t i = 0; i < n; i++) {
         if (!fold(names[i], &name) || differ_in_number(word, &name)) continue;
-        const int cost = distance(word, &name, limit);
+        const int cost = word_distance(word, &name, limit);
         if (cost > limit) continue;
         limit = cost - 1;
         best = names[i];
@@ -102,7 +102,7 @@ static const char *misspelt(const folded_word *word, const char *const *names, s
 
 /* Returns whether the letters of `word` are in the name at this place, and end with no part of a number: fp6 is no
  * short form of fp64. */
-static bool is_at(const folded_word *word, const folded_word *name, size_t at)
+static bool is_word_at(const folded_word *word, const folded_word *name, size_t at)
 {
     const size_t end = at + word->size;
     if (end > name->size || memcmp(name->letter + at, word->letter, word->size) != 0) return false;
@@ -121,7 +121,7 @@ static bool is_inside(const folded_word *word, const folded_word *name)
 {
     const bool are_several = memchr(word->letter, '-', word->size) != NULL;
     for (size_t at = 1; at + word->size <= name->size; at++) {
-        if (ends_word(name, at - 1) && is_at(word, name, at) && (are_several || ends_word(name, at + word->size)))
+        if (ends_word(name, at - 1) && is_word_at(word, name, at) && (are_several || ends_word(name, at + word->size)))
             return true;
     }
     return false;
@@ -134,7 +134,7 @@ size_t mega_options_longer(const char *typed, const char *const *names, size_t n
     if (!fold(typed, &word) || word.size < 3) return 0;
     for (size_t i = 0; i < n; i++) {
         if (!fold(names[i], &name)) continue;
-        if (is_at(&word, &name, 0)) {
+        if (is_word_at(&word, &name, 0)) {
             if (begin < most) out[begin] = names[i]; /* they take the place of those that hold it */
             begin++;
         } else if (begin == 0 && is_inside(&word, &name)) {

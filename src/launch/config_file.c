@@ -63,7 +63,7 @@ static int config_line(const config_file *c, const char *key)
 }
 
 /* Returns a value as the user would type it, in the plan's arena; NULL if it is not given. */
-static const char *config_text(const config_file *c, const json_t *value)
+static const char *accelerate_config_text(const config_file *c, const json_t *value)
 {
     const char *text = json_string_value(value);
     mega_arena *a = &c->p->arena;
@@ -78,7 +78,8 @@ static const char *config_text(const config_file *c, const json_t *value)
     return text;
 }
 
-static void take_number(const config_file *c, const char *key, int64_t least, int64_t *field, int64_t not_given)
+static void accelerate_take_number(const config_file *c, const char *key, int64_t least, int64_t *field,
+                                   int64_t not_given)
 {
     const json_t *value = json_object_get(c->tree, key);
     if (*field != not_given || value == NULL || json_is_null(value)) return;
@@ -98,7 +99,7 @@ static void take_word(const config_file *c, const char *block, const char *key, 
 {
     const json_t *value = json_object_get(block != NULL ? json_object_get(c->tree, block) : c->tree, key);
     if (*field != NULL || value == NULL || json_is_null(value)) return;
-    *field = config_text(c, value);
+    *field = accelerate_config_text(c, value);
     const char *home = getenv("HOME");
     if (*field != NULL && strncmp(*field, "~/", 2) == 0 && home != NULL)
         *field = mega_arena_format(&c->p->arena, "%s%s", home, *field + 1);
@@ -176,10 +177,10 @@ void launch_config_read(launch_plan *p)
     if (p->config_file != NULL && config_open(&c, p->config_file)) {
         config_check_top(&c);
         p->says_zero_stage = says_zero_stage(&c);
-        if (p->nproc == 0) take_number(&c, "num_processes", 1, &p->processes, 0);
-        take_number(&c, "num_machines", 1, &p->nodes, 0);
-        take_number(&c, "machine_rank", 0, &p->node_rank, -1);
-        take_number(&c, "main_process_port", 0, &p->master_port, 0);
+        if (p->nproc == 0) accelerate_take_number(&c, "num_processes", 1, &p->processes, 0);
+        accelerate_take_number(&c, "num_machines", 1, &p->nodes, 0);
+        accelerate_take_number(&c, "machine_rank", 0, &p->node_rank, -1);
+        accelerate_take_number(&c, "main_process_port", 0, &p->master_port, 0);
         take_word(&c, NULL, "main_process_ip", &p->master_addr);
         take_word(&c, "deepspeed_config", "deepspeed_hostfile", &p->hostfile);
         take_word(&c, "mpirun_config", "mpirun_hostfile", &p->hostfile);
@@ -219,7 +220,7 @@ static void pass_block(const config_file *c, const char *block, const char *cons
 {
     const json_t *object = json_object_get(c->tree, block);
     for (size_t i = 0; i < count; i++) {
-        const char *value = config_folded(c, keys[i], config_text(c, json_object_get(object, keys[i])));
+        const char *value = config_folded(c, keys[i], accelerate_config_text(c, json_object_get(object, keys[i])));
         if (value != NULL) launch_option_pass(c->p, keys[i], value);
     }
 }
@@ -255,7 +256,7 @@ static void pass_megatron(const config_file *c)
     json_t *value;
     json_object_foreach(json_object_get(c->tree, "megatron_lm_config"), key, value)
     {
-        const char *text = config_text(c, value);
+        const char *text = accelerate_config_text(c, value);
         bool is_read = false;
         if ((text == NULL && !json_is_object(value)) || json_is_false(value)) continue;
         for (size_t i = 0; i < sizeof read / sizeof *read; i++)
@@ -283,7 +284,7 @@ void launch_config_pass(launch_plan *p)
     check_block(&c, "deepspeed_config");
     check_block(&c, "megatron_lm_config");
     const json_t *precision = json_object_get(c.tree, "mixed_precision");
-    const char *given = json_is_false(precision) ? "no" : config_text(&c, precision);
+    const char *given = json_is_false(precision) ? "no" : accelerate_config_text(&c, precision);
     if (given != NULL) launch_option_pass(p, "mixed_precision", config_folded(&c, "mixed_precision", given));
     pass_block(&c, "deepspeed_config", deepspeed, sizeof deepspeed / sizeof *deepspeed);
     pass_megatron(&c);

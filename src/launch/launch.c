@@ -352,7 +352,7 @@ static mega_status launch_with_restarts(launch_plan *p, int *exit_status)
 }
 
 /* Returns false if nothing remains to be started; *exit_status is then set. */
-static bool read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
+static bool launch_read_plan(launch_plan *p, int argc, char **argv, int *exit_status)
 {
     launch_options_read(p, argc, argv);
     *exit_status = 0;
@@ -388,7 +388,7 @@ mega_status mega_launch(const mega_composition *commands, int argc, char **argv,
     if (n <= 0) st = MEGA_FAIL(MEGA_ERR_IO, "/proc/self/exe: %s", strerror(errno));
     else if (argc > 1 && strcmp(argv[1], LAUNCH_START_RANK) == 0)
         *exit_status = launch_start_rank(argv + 2);
-    else if (read_plan(&p, argc, argv, exit_status))
+    else if (launch_read_plan(&p, argc, argv, exit_status))
         st = launch_with_restarts(&p, exit_status);
     mega_buffer_fini(&p.mistakes);
     mega_arena_fini(&p.arena);

@@ -36,7 +36,7 @@ static const mega_option_row own_rows[] = {
 };
 // clang-format on
 
-static bool is_named(const char *names, const char *name)
+static bool is_launch_option(const char *names, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = names; at != NULL; at = strchr(at, '|')) {
@@ -56,11 +56,11 @@ static const mega_option_row *row_at(size_t i)
     return i < launch_other_section.count ? &launch_other_section.rows[i] : NULL;
 }
 
-static const mega_option_row *find_row(const char *name)
+static const mega_option_row *options_find_row(const char *name)
 {
     const mega_option_row *row;
     for (size_t i = 0; (row = row_at(i)) != NULL; i++)
-        if (is_named(row->name, name)) return row;
+        if (is_launch_option(row->name, name)) return row;
     return NULL;
 }
 
@@ -70,7 +70,7 @@ bool mega_launch_knows(const char *name, size_t length)
     if (length < 2 || length >= sizeof plain) return false;
     for (size_t i = 0; i < length; i++) plain[i] = name[i] == '-' ? '_' : name[i];
     plain[length] = '\0';
-    return find_row(plain) != NULL;
+    return options_find_row(plain) != NULL;
 }
 
 /* Finds the option of "--nproc-per-node=2" by its name nproc_per_node; *out_value is the text after the '=', or
@@ -88,7 +88,7 @@ static const mega_option_row *launch_option_find(launch_plan *p, const char *typ
     }
     for (char *c = name; *c != '\0'; c++)
         if (*c == '-') *c = '_';
-    return find_row(name);
+    return options_find_row(name);
 }
 
 static void launch_option_unknown(launch_plan *p, const char *typed)
@@ -116,7 +116,7 @@ static void launch_option_unknown(launch_plan *p, const char *typed)
 }
 
 /* torchrun's "2:2" means 2; a real range would be elastic. */
-static void read_number(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
+static void options_read_number(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
 {
     int64_t *field = (int64_t *)(void *)((char *)p + o->field);
     const int least = o->range == MEGA_RANGE_POSITIVE;
@@ -195,7 +195,7 @@ static void read_value(launch_plan *p, const mega_option_row *o, const char *typ
     else if (o->answer == MEGA_ANSWER_RENAMED)
         pass_on(p, o->successor, value);
     else if (o->kind == MEGA_OPTION_INT)
-        read_number(p, o, typed, value);
+        options_read_number(p, o, typed, value);
     else
         memcpy((char *)p + o->field, &value, sizeof value);
 }

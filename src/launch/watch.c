@@ -44,7 +44,7 @@ static size_t read_processes(mega_buffer *out)
     return out->failed ? 0 : out->size / sizeof one;
 }
 
-static int by_id(const void *a, const void *b)
+static int by_process_id(const void *a, const void *b)
 {
     const pid_t x = ((const process *)a)->id, y = ((const process *)b)->id;
     return (x > y) - (x < y);
@@ -53,12 +53,12 @@ static int by_id(const void *a, const void *b)
 /* Marks the launcher's descendants. */
 static void mark_below(process *all, size_t n, pid_t mpirun)
 {
-    if (n > 0) qsort(all, n, sizeof *all, by_id);
+    if (n > 0) qsort(all, n, sizeof *all, by_process_id);
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < n; i++) {
             const process key = {.id = all[i].parent};
-            const process *parent = all[i].is_below ? NULL : bsearch(&key, all, n, sizeof *all, by_id);
+            const process *parent = all[i].is_below ? NULL : bsearch(&key, all, n, sizeof *all, by_process_id);
             if (parent == NULL || (parent->id != mpirun && !parent->is_below)) continue;
             all[i].is_below = changed = true;
         }
@@ -117,7 +117,7 @@ static bool is_at_depth(const process *all, size_t n, const process *it, pid_t m
 {
     for (; it != NULL && depth > 1; depth--) {
         const process key = {.id = it->parent};
-        it = bsearch(&key, all, n, sizeof *all, by_id);
+        it = bsearch(&key, all, n, sizeof *all, by_process_id);
     }
     return it != NULL && it->parent == mpirun;
 }
@@ -129,7 +129,7 @@ void launch_watch_signal(pid_t mpirun, const launch_plan *p, int number)
     mega_buffer list = {0};
     const size_t n = read_processes(&list);
     process *all = (process *)(void *)list.data;
-    if (n > 0) qsort(all, n, sizeof *all, by_id);
+    if (n > 0) qsort(all, n, sizeof *all, by_process_id);
     for (size_t i = 0; i < n; i++)
         if (is_at_depth(all, n, &all[i], mpirun, p->kind == LAUNCH_MPICH ? 2 : 1)) kill(all[i].id, number);
     mega_buffer_fini(&list);

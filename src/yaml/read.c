@@ -219,7 +219,7 @@ static void read_node(yaml_reader *r, const yaml_event_t *e, int depth)
 }
 
 /* A stream holds documents; here one, which is a mapping. */
-static void read_stream(yaml_reader *r)
+static void read_yaml_stream(yaml_reader *r)
 {
     yaml_event_t e;
     int documents = 0;
@@ -244,7 +244,7 @@ mega_status mega_yaml_to_json(const char *text, size_t size, const char *name, m
     yaml_reader r = {.name = name, .out = out, .mistake = mistake, .user = user};
     if (!yaml_parser_initialize(&r.parser)) return MEGA_NO_MEMORY(name, "reading it");
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
-    read_stream(&r);
+    read_yaml_stream(&r);
     yaml_parser_delete(&r.parser);
     MEGA_TRY(mega_buffer_check(out, name));
     return r.mistakes > 0 ? MEGA_ERR_FORMAT : MEGA_OK;

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 /* "yes", "Yes" and "YES", but not "yEs". */
-static bool is_cased(const char *word, const char *lower)
+static bool is_word_in_case(const char *word, const char *lower)
 {
     const size_t n = strlen(lower);
     if (strlen(word) != n || strcasecmp(word, lower) != 0) return false;
@@ -17,10 +17,10 @@ static bool is_cased(const char *word, const char *lower)
     return is_lower || (is_upper && isupper((unsigned char)word[0]));
 }
 
-static bool is_one_of(const char *word, const char *const *names, size_t count)
+static bool is_yaml_word(const char *word, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_cased(word, names[i])) return true;
+        if (is_word_in_case(word, names[i])) return true;
     return false;
 }
 
@@ -61,9 +61,9 @@ static yaml_kind number_kind(const char *word)
 yaml_kind yaml_kind_of(const char *word)
 {
     static const char *const yes[] = {"yes", "true", "on"}, *const no[] = {"no", "false", "off"};
-    if (*word == '\0' || strcmp(word, "~") == 0 || is_cased(word, "null")) return YAML_NULL;
-    if (is_one_of(word, yes, 3)) return YAML_TRUE;
-    if (is_one_of(word, no, 3)) return YAML_FALSE;
+    if (*word == '\0' || strcmp(word, "~") == 0 || is_word_in_case(word, "null")) return YAML_NULL;
+    if (is_yaml_word(word, yes, 3)) return YAML_TRUE;
+    if (is_yaml_word(word, no, 3)) return YAML_FALSE;
     if (strcmp(word, "<<") == 0 || strcmp(word, "=") == 0) return YAML_OTHER;
     return number_kind(word);
 }
