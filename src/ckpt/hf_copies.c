@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void path_of(char out[256], const char *path, const char *name, const char *end)
+static void copy_path(char out[256], const char *path, const char *name, const char *end)
 {
     const bool has_path = path != NULL && path[0] != '\0';
     snprintf(out, 256, "%s%s%s%s", has_path ? path : "", has_path ? "." : "", name, end);
@@ -20,15 +20,15 @@ bool hf_copy_get(const mega_model_shape *shape, int index, hf_copy *out)
     const mega_family_names *n = f->names;
     const char *head = n->head != NULL ? n->head : "lm_head";
     const bool has_head = shape->net.classes == 0 && shape->net.choices == 0 && !shape->net.no_head;
-    path_of(out->original, n->root, n->tokens, ".weight");
+    copy_path(out->original, n->root, n->tokens, ".weight");
     switch (index) {
-    case 0: path_of(out->name, NULL, head, ".weight"); return has_head && !shape->net.untied && !f->is_own;
+    case 0: copy_path(out->name, NULL, head, ".weight"); return has_head && !shape->net.untied && !f->is_own;
     case 1:
-        path_of(out->name, NULL, head, ".bias");
-        path_of(out->original, NULL, n->head_bias != NULL ? n->head_bias : "", "");
+        copy_path(out->name, NULL, head, ".bias");
+        copy_path(out->original, NULL, n->head_bias != NULL ? n->head_bias : "", "");
         return has_head && shape->net.head_bias && n->head_bias != NULL && strcmp(out->name, out->original) != 0 &&
                !f->is_own;
-    default: path_of(out->name, NULL, stack[index - 2], ""); return shape->net.t5 == MEGA_T5_ORIGINAL;
+    default: copy_path(out->name, NULL, stack[index - 2], ""); return shape->net.t5 == MEGA_T5_ORIGINAL;
     }
 }
 

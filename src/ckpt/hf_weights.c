@@ -31,7 +31,7 @@ static mega_status weights_reserve(mega_hf_weights *w, size_t count, const char 
 }
 
 /* Shards are opened in the order of their names, whatever the order of the index. */
-static int by_text(const void *a, const void *b)
+static int hf_weights_by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -52,7 +52,7 @@ static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char
         else
             name[n++] = shard;
     }
-    if (st == MEGA_OK && n > 1) qsort(name, n, sizeof *name, by_text);
+    if (st == MEGA_OK && n > 1) qsort(name, n, sizeof *name, hf_weights_by_text);
     for (size_t i = 0; i < n && st == MEGA_OK; i++) {
         if (i > 0 && strcmp(name[i], name[i - 1]) == 0) continue;
         st = open_one(w, folder, name[i]);
@@ -62,7 +62,7 @@ static mega_status open_shards(mega_hf_weights *w, const json_t *map, const char
     return st;
 }
 
-static const mega_safetensor *find_in(const mega_hf_weights *w, const char *name, size_t *shard)
+static const mega_safetensor *hf_weights_find_in(const mega_hf_weights *w, const char *name, size_t *shard)
 {
     for (size_t i = 0; i < w->count; i++) {
         const mega_safetensor *t = mega_safetensors_find(w->file[i], name);
@@ -90,7 +90,7 @@ static mega_status check_index(const mega_hf_weights *w, const json_t *map, cons
         for (size_t k = 0; k < mega_safetensors_count(w->file[i]); k++) {
             const char *name = mega_safetensors_get(w->file[i], k)->name;
             size_t first = 0;
-            find_in(w, name, &first);
+            hf_weights_find_in(w, name, &first);
             if (first != i)
                 return MEGA_FAIL(MEGA_ERR_FORMAT, "%s: tensor %s is in both %s and %s; expected in one of them", index,
                                  name, w->path[first], w->path[i]);
@@ -183,7 +183,7 @@ void mega_hf_weights_close(mega_hf_weights *w)
 const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, const char *name)
 {
     size_t shard = 0;
-    return find_in(w, name, &shard);
+    return hf_weights_find_in(w, name, &shard);
 }
 
 /* Some folders leave out the first part of names, the part that transformers adds to the body of a model; others have
@@ -196,9 +196,9 @@ static const mega_safetensor *find_other_prefix(const mega_hf_weights *w, const 
     char full[256];
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix && t == NULL; i++) {
         const size_t n = strlen(prefix[i]);
-        if (strncmp(name, prefix[i], n) == 0) t = find_in(w, name + n, &shard);
+        if (strncmp(name, prefix[i], n) == 0) t = hf_weights_find_in(w, name + n, &shard);
         else if (snprintf(full, sizeof full, "%s%s", prefix[i], name) < (int)sizeof full)
-            t = find_in(w, full, &shard);
+            t = hf_weights_find_in(w, full, &shard);
     }
     return t;
 }
@@ -214,7 +214,7 @@ static const mega_safetensor *find_old_norm(const mega_hf_weights *w, const char
         const size_t k = strlen(end[i][0]);
         if (n < k || n >= sizeof old || strcmp(name + n - k, end[i][0]) != 0) continue;
         snprintf(old, sizeof old, "%.*s%s", (int)(n - k), name, end[i][1]);
-        const mega_safetensor *t = find_in(w, old, &shard);
+        const mega_safetensor *t = hf_weights_find_in(w, old, &shard);
         return t != NULL ? t : find_other_prefix(w, old);
     }
     return NULL;
@@ -223,7 +223,7 @@ static const mega_safetensor *find_old_norm(const mega_hf_weights *w, const char
 static const mega_safetensor *find_or_prefixed(const mega_hf_weights *w, const char *name)
 {
     size_t shard = 0;
-    const mega_safetensor *t = find_in(w, name, &shard);
+    const mega_safetensor *t = hf_weights_find_in(w, name, &shard);
     if (t == NULL) t = find_other_prefix(w, name);
     return t != NULL ? t : find_old_norm(w, name);
 }

@@ -51,7 +51,7 @@ static int64_t tokens_before(const mega_blocks_text *t, int64_t text)
 }
 
 /* Returns the number of blocks, at most `most` (0: all); start (NULL: only count) receives the first token of each. */
-static int64_t cut(const mega_blocks_text *t, blocks_range r, int64_t length, int64_t most, int64_t *start)
+static int64_t cut_split(const mega_blocks_text *t, blocks_range r, int64_t length, int64_t most, int64_t *start)
 {
     int64_t count = 0;
     for (int64_t first = r.first; first < r.end; first += MEGA_BLOCKS_TEXTS) {
@@ -72,7 +72,7 @@ static int64_t share_of(const mega_blocks_options *o, int64_t texts)
     return (int64_t)rint((double)texts * (double)o->validation_percent / 100);
 }
 
-static uint64_t hash_of(const mega_blocks *b, int split)
+static uint64_t blocks_hash(const mega_blocks *b, int split)
 {
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = 0; i < b->head.count[split]; i++)
@@ -95,25 +95,25 @@ static mega_status need_blocks(const mega_blocks_options *o, const mega_blocks_t
         is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
 }
 
-static mega_status fill(const mega_blocks_options *o, const mega_blocks_text *t, const blocks_range range[SPLITS],
-                        mega_blocks *b)
+static mega_status fill_splits(const mega_blocks_options *o, const mega_blocks_text *t,
+                               const blocks_range range[SPLITS], mega_blocks *b)
 {
     blocks_head *h = &b->head;
     h->tokens = t->ids.count;
     for (int s = 0; s < SPLITS; s++) {
         h->texts[s] = range[s].end - range[s].first;
         const int64_t most = s == MEGA_SPLIT_TRAIN ? o->most_train : o->most_validation;
-        h->count[s] = cut(t, range[s], o->length, most, NULL);
+        h->count[s] = cut_split(t, range[s], o->length, most, NULL);
         if (h->count[s] == 0) MEGA_TRY(need_blocks(o, t, range[s], s));
     }
     MEGA_TRY(mega_gpt_block_make(o->share, HEAD_KEY, sizeof *h, "the head of blocks", &b->head_block));
     MEGA_TRY(mega_gpt_block_make(o->share, BODY_KEY, body_bytes(h), "blocks of tokens", &b->body_block));
     set_arrays(b);
     int64_t *start = b->body_block.data;
-    cut(t, range[MEGA_SPLIT_TRAIN], o->length, o->most_train, start);
-    cut(t, range[MEGA_SPLIT_VALID], o->length, o->most_validation, start + h->count[MEGA_SPLIT_TRAIN]);
+    cut_split(t, range[MEGA_SPLIT_TRAIN], o->length, o->most_train, start);
+    cut_split(t, range[MEGA_SPLIT_VALID], o->length, o->most_validation, start + h->count[MEGA_SPLIT_TRAIN]);
     memcpy(start + h->count[0] + h->count[1], t->ids.id, (size_t)h->tokens * sizeof(int32_t));
-    for (int s = 0; s < SPLITS; s++) h->hash[s] = hash_of(b, s);
+    for (int s = 0; s < SPLITS; s++) h->hash[s] = blocks_hash(b, s);
     memcpy(b->head_block.data, h, sizeof *h);
     return MEGA_OK;
 }
@@ -127,7 +127,7 @@ static mega_status blocks_make(const mega_blocks_options *o, mega_blocks *b)
     const int64_t cut_at = o->validation->count > 0 ? 0 : share_of(o, of_train);
     const blocks_range range[SPLITS] = {
         {cut_at, of_train}, {o->validation->count > 0 ? of_train : 0, o->validation->count > 0 ? t.texts : cut_at}};
-    if (st == MEGA_OK) st = fill(o, &t, range, b);
+    if (st == MEGA_OK) st = fill_splits(o, &t, range, b);
     mega_blocks_text_fini(&t);
     return st;
 }

@@ -75,7 +75,7 @@ static mega_status end_record(blocks_csv *c, blocks_csv_text *text, void *user)
     return st;
 }
 
-static mega_status keep(blocks_csv *c, char byte)
+static mega_status csv_keep_byte(blocks_csv *c, char byte)
 {
     if (!is_kept(c) || mega_buffer_append(&c->text, &byte, 1)) return MEGA_OK;
     return MEGA_NO_MEMORY("tokenizing", "a field");
@@ -93,7 +93,7 @@ static mega_status read_plain(blocks_csv *c, char byte, blocks_csv_text *text, v
     }
     if (byte != '\n' && byte != '\r') {
         c->state = CSV_PLAIN;
-        return keep(c, byte);
+        return csv_keep_byte(c, byte);
     }
     if (byte == '\n' && was_return) { /* the second half of a line end */
         c->begin = c->line;
@@ -108,13 +108,13 @@ static mega_status read_byte(blocks_csv *c, char byte, blocks_csv_text *text, vo
 {
     if (byte == '\n') c->line++;
     if (c->state == CSV_QUOTED) {
-        if (byte != '"') return keep(c, byte);
+        if (byte != '"') return csv_keep_byte(c, byte);
         c->state = CSV_QUOTE_ENDS;
         return MEGA_OK;
     }
     if (c->state == CSV_QUOTE_ENDS && byte == '"') {
         c->state = CSV_QUOTED;
-        return keep(c, byte);
+        return csv_keep_byte(c, byte);
     }
     return read_plain(c, byte, text, user);
 }

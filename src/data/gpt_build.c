@@ -45,7 +45,7 @@ static mega_status single_load(mega_gpt_data *d, const mega_gpt_data_options *o,
 }
 
 /* Says what a split of a prefix has. */
-static void tell(const mega_gpt_data_options *o, const mega_gpt_data *d, int split, bool is_quiet)
+static void report_split(const mega_gpt_data_options *o, const mega_gpt_data *d, int split, bool is_quiet)
 {
     const mega_gpt_index_plan *p = &d->index.plan;
     const bool documents = d->has_sentences || mega_indexed_sequences(d->data) == mega_indexed_documents(d->data);
@@ -263,7 +263,7 @@ static void tell_members(const mega_gpt_data_options *o, const blend_list *b, co
 {
     for (int i = 0; i < b->count; i++)
         for (int k = 0; k < MEGA_SPLIT_COUNT; k++)
-            if (member[i].split[k] != NULL) tell(o, member[i].split[k], k, i >= TOLD);
+            if (member[i].split[k] != NULL) report_split(o, member[i].split[k], k, i >= TOLD);
 }
 
 static mega_status blend_build(const mega_gpt_data_options *o, const blend_list *b, const bool wanted[MEGA_SPLIT_COUNT],

@@ -149,7 +149,7 @@ mega_status mega_pair_commit(const mega_pair *p, const char *bin, const char *id
 
 /* ---- after a crash ---- */
 
-static bool is_newer(const char *a, const char *b)
+static bool indexed_is_newer(const char *a, const char *b)
 {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 &&
@@ -166,7 +166,7 @@ mega_status mega_pair_complete(const mega_pair *p)
         return MEGA_OK;
     }
     /* Other programs know neither the lock nor these names. */
-    if (has_index && (!pair_is_there(p, PAIR_NEW_BIN) || is_newer(p->path[PAIR_IDX], p->path[PAIR_NEW_IDX])))
+    if (has_index && (!pair_is_there(p, PAIR_NEW_BIN) || indexed_is_newer(p->path[PAIR_IDX], p->path[PAIR_NEW_IDX])))
         return MEGA_FAIL(
             MEGA_ERR_FORMAT,
             "data set %s: a process died while it replaced the pair, and another program has written %s since; "

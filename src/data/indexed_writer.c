@@ -16,7 +16,7 @@ struct mega_indexed_writer {
     int64_t num_sequences, num_documents, num_tokens;
 };
 
-static void writer_free(mega_indexed_writer *w)
+static void indexed_writer_free(mega_indexed_writer *w)
 {
     mega_buffer_fini(&w->sizes);
     mega_buffer_fini(&w->documents);
@@ -70,7 +70,7 @@ mega_status mega_indexed_writer_create(const char *prefix, mega_dtype dtype, meg
     w->dtype = dtype;
     const mega_status st = writer_begin(w, prefix);
     if (st != MEGA_OK) {
-        writer_free(w);
+        indexed_writer_free(w);
         return st;
     }
     *out = w;
@@ -226,7 +226,7 @@ mega_status mega_indexed_writer_finish(mega_indexed_writer *w)
     if (st == MEGA_OK) st = mega_lock_hold(w->lock);
     if (st == MEGA_OK) st = mega_pair_commit(&w->pair, w->part[PAIR_BIN], w->part[PAIR_IDX]);
     if (st != MEGA_OK) remove_parts(w);
-    writer_free(w);
+    indexed_writer_free(w);
     return st;
 }
 
@@ -234,5 +234,5 @@ void mega_indexed_writer_abandon(mega_indexed_writer *w)
 {
     if (w == NULL) return;
     remove_parts(w);
-    writer_free(w);
+    indexed_writer_free(w);
 }

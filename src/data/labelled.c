@@ -176,7 +176,7 @@ static mega_status read_sets(labelled_reader *r, const mega_labelled_options *o)
     return failed;
 }
 
-static uint64_t hash_of(const mega_labelled *l)
+static uint64_t labelled_hash(const mega_labelled *l)
 {
     uint64_t hash = mega_hash64(MEGA_HASH_START, &l->seq_length, sizeof l->seq_length);
     for (int64_t i = 0; i < l->sequences; i++)
@@ -210,7 +210,7 @@ mega_status mega_labelled_open(const mega_labelled_options *o, mega_labelled **o
         mega_labelled_close(l);
         return st;
     }
-    l->hash = hash_of(l);
+    l->hash = labelled_hash(l);
     *out = l;
     return MEGA_OK;
 }

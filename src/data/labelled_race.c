@@ -14,7 +14,7 @@ typedef struct race {
     mega_buffer text;
 } race;
 
-static mega_status refuse(const race *f, const char *what)
+static mega_status race_refuse(const race *f, const char *what)
 {
     return MEGA_FAIL(MEGA_ERR_FORMAT,
                      "%s:%lld: %s; expected RACE's objects: {\"article\": …, \"questions\": [\"…\"], \"options\": "
@@ -43,12 +43,12 @@ static mega_status add_question(race *f, const char *question, const json_t *ans
 {
     labelled_reader *r = f->r;
     if (question == NULL || right == NULL || json_array_size(answers) != MEGA_LABELLED_CHOICES)
-        return refuse(f, "a question without its text, its four answers or the right one");
+        return race_refuse(f, "a question without its text, its four answers or the right one");
     if (right[0] < 'A' || right[0] >= 'A' + MEGA_LABELLED_CHOICES || right[1] != '\0')
-        return refuse(f, "a right answer that is none of A, B, C and D");
+        return race_refuse(f, "a right answer that is none of A, B, C and D");
     for (size_t i = 0; i < MEGA_LABELLED_CHOICES; i++) {
         const char *answer = json_string_value(json_array_get(answers, i));
-        if (answer == NULL) return refuse(f, "an answer that is no text");
+        if (answer == NULL) return race_refuse(f, "an answer that is no text");
         MEGA_TRY(put_answer(f, question, answer));
         r->first.count = 0;
         MEGA_TRY(labelled_encode(r, f->text.data, f->text.size, &r->first));
@@ -66,7 +66,7 @@ static mega_status add_object(race *f, const json_t *json)
     const size_t count = json_array_size(questions);
     if (article == NULL || !json_is_array(questions) || json_array_size(options) != count ||
         json_array_size(answers) != count)
-        return refuse(f, "an article or questions without options and answers");
+        return race_refuse(f, "an article or questions without options and answers");
     f->r->second.count = 0;
     MEGA_TRY(labelled_encode(f->r, article, strlen(article), &f->r->second));
     for (size_t i = 0; i < count; i++)
@@ -83,9 +83,9 @@ static mega_status add_line(void *user, int64_t line, const char *text, size_t b
     f->line = line;
     json_t *json = mega_json_load(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL && json_error_code(&error) == json_error_null_character)
-        return refuse(f, "a zero character (\\u0000) in a text");
+        return race_refuse(f, "a zero character (\\u0000) in a text");
     if (json == NULL && json_error_code(&error) == json_error_duplicate_key)
-        return refuse(f, "a key that the object has twice");
+        return race_refuse(f, "a key that the object has twice");
     if (json == NULL)
         return MEGA_FAIL(mega_json_status(&error), "%s:%lld: %s; expected a JSON object", f->path, (long long)f->line,
                          error.text);

@@ -47,7 +47,7 @@ static bool is_empty(tsv_text t)
 }
 
 /* The label of a row, or -1. */
-static int32_t label_of(const tsv *t)
+static int32_t tsv_label(const tsv *t)
 {
     const mega_labelled_task *task = t->r->out->task;
     const int column = t->form->label == MEGA_LABELLED_LAST ? t->columns : t->form->label;
@@ -88,7 +88,7 @@ static mega_status add_row(tsv *t)
     if (!is_whole)
         return MEGA_FAIL(MEGA_ERR_FORMAT, "%s:%lld: an empty sentence; expected a text in column %d", t->path,
                          (long long)t->line, is_empty(*first) ? f->text : f->second);
-    const int32_t label = label_of(t);
+    const int32_t label = tsv_label(t);
     if (label < 0) return refuse_label(t);
     r->first.count = r->second.count = 0;
     MEGA_TRY(labelled_encode(r, first->text, first->bytes, &r->first));
@@ -106,7 +106,7 @@ static bool has_head(const tsv *t, const mega_labelled_columns *f, bool or_more)
 /* A line of names would be a sample if its label were not looked at. */
 static mega_status begin_with_row(tsv *t)
 {
-    if (label_of(t) >= 0) return add_row(t);
+    if (tsv_label(t) >= 0) return add_row(t);
     return MEGA_FAIL(MEGA_ERR_FORMAT,
                      "%s:%lld: names of columns, or a row without a label in column %d; files of %s with labels have "
                      "no line of names: leave it out",

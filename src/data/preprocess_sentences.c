@@ -10,7 +10,7 @@ static mega_status learn_text(void *trainer, const char *text, size_t size)
     return mega_punkt_learn(trainer, text, size);
 }
 
-static mega_status learn(const mega_preprocess_job *job, mega_punkt *p)
+static mega_status learn_sentences(const mega_preprocess_job *job, mega_punkt *p)
 {
     mega_punkt_trainer *trainer;
     MEGA_TRY(mega_punkt_trainer_create(p, &trainer));
@@ -38,7 +38,7 @@ static mega_status read_parameters(const mega_preprocess_sentences *o, mega_punk
     return st;
 }
 
-static mega_status prepare(const mega_preprocess_job *job, const mega_preprocess_sentences *o, mega_punkt *p)
+static mega_status prepare_sentences(const mega_preprocess_job *job, const mega_preprocess_sentences *o, mega_punkt *p)
 {
     if (o->abbreviations != NULL) {
         const mega_status st = mega_punkt_read_abbreviations(p, o->abbreviations);
@@ -48,7 +48,7 @@ static mega_status prepare(const mega_preprocess_job *job, const mega_preprocess
     if (o->parameters != NULL) MEGA_TRY(read_parameters(o, p));
     else if (!mega_punkt_needs_none(o->language)) {
         mega_info("Learning from the input where sentences end (--sentence-parameters FOLDER reads it instead)");
-        MEGA_TRY(learn(job, p));
+        MEGA_TRY(learn_sentences(job, p));
     }
     return o->save != NULL ? mega_punkt_write(p, o->save) : MEGA_OK;
 }
@@ -57,7 +57,7 @@ mega_status mega_preprocess_learn(const mega_preprocess_job *job, const mega_pre
 {
     mega_punkt *p;
     MEGA_TRY(mega_punkt_create(o->language, &p));
-    const mega_status st = prepare(job, o, p);
+    const mega_status st = prepare_sentences(job, o, p);
     if (st == MEGA_OK) *out = p;
     else
         mega_punkt_destroy(p);

@@ -113,7 +113,7 @@ json_t *engine_data_json(const mega_engine *e)
 
 /* Writes member i of the stored description to *out. Returns false if the checkpoint has no such member. A whole epoch
  * is not stored. */
-static bool stored_value(const json_t *stored, int64_t i, int64_t *out)
+static bool stored_data_value(const json_t *stored, int64_t i, int64_t *out)
 {
     const json_t *value = json_object_get(stored, data_name[i]);
     if (value == NULL && i == DATA_EPOCH) value = json_object_get(stored, data_name[DATA_COUNT]);
@@ -132,7 +132,7 @@ static void list_differences(const mega_engine *e, const json_t *stored, mega_bu
     char here[VALUE_TEXT], there[VALUE_TEXT];
     for (int i = DATA_FIRST; i < NUM_OF_DATA; i++) {
         int64_t value;
-        if (!stored_value(stored, i, &value) || value == of_data(e, i)) continue;
+        if (!stored_data_value(stored, i, &value) || value == of_data(e, i)) continue;
         if (i == DATA_HASH && e->data.set.hash == NULL) continue;
         const bool is_whole = e->data.set.epoch == 0 && json_object_get(stored, data_name[i]) == NULL;
         if (i == DATA_EPOCH && is_whole) continue; /* the counts say it */

@@ -45,7 +45,7 @@ typedef struct walk {
     int64_t total, warm_up, forward, backward;
 } walk;
 
-static walk walk_begin(int stage, int stages, int chunks, int64_t micro_batches)
+static walk pipeline_walk_begin(int stage, int stages, int chunks, int64_t micro_batches)
 {
     return (walk){.stages = stages,
                   .chunks = chunks,
@@ -63,7 +63,7 @@ static bool walk_next(walk *w, mega_schedule_step *out)
 
 static int interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk)
 {
-    walk w = walk_begin(stage, stages, chunks, micro_batches);
+    walk w = pipeline_walk_begin(stage, stages, chunks, micro_batches);
     mega_schedule_step s;
     int in_flight = 0, most = 0;
     while (walk_next(&w, &s)) {
@@ -78,7 +78,7 @@ void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_
 {
     int slots[MEGA_SCHEDULE_CHUNKS];
     for (int c = 0; c < chunks; c++) slots[c] = interleaved_slots(stage, stages, chunks, micro_batches, c);
-    walk w = walk_begin(stage, stages, chunks, micro_batches);
+    walk w = pipeline_walk_begin(stage, stages, chunks, micro_batches);
     while (walk_next(&w, out)) {
         out->slot = out->micro_batch % slots[out->chunk];
         out++;

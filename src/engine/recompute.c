@@ -50,7 +50,7 @@ typedef struct budget_search {
     planned first, least; /* without recomputation; the smallest so far */
 } budget_search;
 
-static size_t planned_bytes(const planned *p)
+static size_t planned_with_recomputation(const planned *p)
 {
     return p->saved + p->scratch;
 }
@@ -60,8 +60,8 @@ static mega_status level_fits(budget_search *s, int level, bool *out)
     planned p;
     MEGA_TRY(plan_level(s->e, s->model, level, s->e->options.micro_batch, &p));
     if (level == 0) s->first = s->least = p;
-    if (planned_bytes(&p) < planned_bytes(&s->least)) s->least = p;
-    *out = planned_bytes(&p) <= (size_t)s->e->options.recompute.budget;
+    if (planned_with_recomputation(&p) < planned_with_recomputation(&s->least)) s->least = p;
+    *out = planned_with_recomputation(&p) <= (size_t)s->e->options.recompute.budget;
     return MEGA_OK;
 }
 
@@ -104,7 +104,7 @@ static int64_t smaller_micro_batch(const budget_search *s)
         for (int level = last > 0 ? (last + 1) / 2 : 0; level <= last; level++) {
             planned p;
             if (plan_level(s->e, s->model, level, micro, &p) != MEGA_OK) return 0;
-            if (planned_bytes(&p) <= (size_t)s->e->options.recompute.budget) return micro;
+            if (planned_with_recomputation(&p) <= (size_t)s->e->options.recompute.budget) return micro;
         }
     return 0;
 }
@@ -120,9 +120,9 @@ static mega_status refuse_budget(const budget_search *s)
                      "backward, %.4g MB scratch) even if all of its %d layers that can be are recomputed, and %.4g MB "
                      "without recomputation; give --activation-budget %zu or more, or %s",
                      (long long)s->e->options.recompute.budget, s->e->layout->world.rank,
-                     (double)planned_bytes(&s->least) * 1e-6, (double)s->least.saved * 1e-6,
-                     (double)s->least.scratch * 1e-6, layers, (double)planned_bytes(&s->first) * 1e-6,
-                     planned_bytes(&s->least), smaller);
+                     (double)planned_with_recomputation(&s->least) * 1e-6, (double)s->least.saved * 1e-6,
+                     (double)s->least.scratch * 1e-6, layers, (double)planned_with_recomputation(&s->first) * 1e-6,
+                     planned_with_recomputation(&s->least), smaller);
 }
 
 /* Local. */

@@ -33,7 +33,7 @@ static bool is_formality(const mega_engine_settings *s, const mega_curriculum *c
 }
 
 /* Returns whether each stair but the last has a last step. */
-static bool check_counts(mega_engine_settings *s)
+static bool curriculum_check_counts(mega_engine_settings *s)
 {
     const char *const dest[] = {"curriculum_difficulty", "curriculum_max_step"};
     const size_t stairs = s->optim.curriculum_difficulty.count, steps = s->optim.curriculum_max_step.count;
@@ -86,6 +86,7 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
                              mega_options_spelling(s->options, details[i].dest), details[i].what,
                              mega_curriculum_name(c.kind));
     }
-    if (is_complete) is_complete = c.kind == MEGA_CURRICULUM_DISCRETE ? check_counts(s) : check_growth(s, &c);
+    if (is_complete)
+        is_complete = c.kind == MEGA_CURRICULUM_DISCRETE ? curriculum_check_counts(s) : check_growth(s, &c);
     if (is_complete && mega_curriculum_check(&c, 0) != MEGA_OK) mega_options_add_mistake(s->options, MEGA_ERR_USAGE);
 }

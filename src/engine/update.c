@@ -116,7 +116,7 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
 
 /* The numbers of a schedule, which a function of the caller may compute. That function is called on every rank, so one
  * rank alone may have a wrong number; the others would then wait in an exchange for it. */
-static mega_status check_schedule(const mega_engine *e, double lr, double weight_decay)
+static mega_status check_update_schedule(const mega_engine *e, double lr, double weight_decay)
 {
     mega_status st = MEGA_OK;
     if (!(lr >= 0 && lr <= FLT_MAX && fabs(weight_decay) <= FLT_MAX))
@@ -137,7 +137,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     if (mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2))
         MEGA_TRY(mega_optimizer_set_betas(e->optimizer, beta1, beta2));
     r->weight_decay = mega_lr_schedule_weight_decay(&e->options.schedule, e->progress.schedule_samples);
-    MEGA_TRY(check_schedule(e, r->lr, r->weight_decay));
+    MEGA_TRY(check_update_schedule(e, r->lr, r->weight_decay));
     r->loss_scale = engine_scale(e);
     u->loss = r->loss;
     u->correction = e->gradients.correction;

@@ -84,7 +84,7 @@ mega_pretrained_sizes mega_pretrained_generation(int64_t samples, int64_t positi
 }
 
 /* An encoder reads each prompt at once, so that the program of prompts has as many rows as a prompt may have tokens. */
-static mega_status check_source(const mega_pretrained *m, const mega_pretrained_sizes *sizes)
+static mega_status check_prompt_rows(const mega_pretrained *m, const mega_pretrained_sizes *sizes)
 {
     if (!m->language.has_source) return MEGA_OK;
     if (sizes->mode != MEGA_GENERATE)
@@ -100,7 +100,7 @@ static mega_status check_source(const mega_pretrained *m, const mega_pretrained_
 static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes *sizes)
 {
     const mega_pretrained_options *o = &m->options;
-    MEGA_TRY(check_source(m, sizes));
+    MEGA_TRY(check_prompt_rows(m, sizes));
     const int64_t parts = sizes->micro_batches > 1 ? sizes->micro_batches : 1;
     const int64_t samples = (sizes->samples + parts - 1) / parts, each = samples * data_ranks(o);
     const mega_engine_options options = {.compute = o->compute,
