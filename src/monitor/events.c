@@ -83,7 +83,7 @@ mega_events *mega_events_open(const mega_monitor_options *o, const char *text)
     return e;
 }
 
-static void keep_failure(mega_events *e, int sink, mega_status st)
+static void events_keep_failure(mega_events *e, int sink, mega_status st)
 {
     if (st == MEGA_OK) return;
     if (e->put[sink] == MEGA_OK)
@@ -98,10 +98,10 @@ void mega_events_put(mega_events *e, const char *tag, double value, int64_t step
     const double now = mega_tensorboard_now();
     if (e->tensorboard != NULL) {
         mega_tensorboard_iteration(e->tensorboard, step);
-        keep_failure(e, OF_TENSORBOARD, mega_tensorboard_scalar(e->tensorboard, tag, step, value, now));
+        events_keep_failure(e, OF_TENSORBOARD, mega_tensorboard_scalar(e->tensorboard, tag, step, value, now));
     }
-    if (e->csv != NULL) keep_failure(e, OF_CSV, csv_monitor_put(e->csv, tag, value, step));
-    if (e->wandb != NULL) keep_failure(e, OF_WANDB, mega_wandb_put(e->wandb, tag, value, step, now));
+    if (e->csv != NULL) events_keep_failure(e, OF_CSV, csv_monitor_put(e->csv, tag, value, step));
+    if (e->wandb != NULL) events_keep_failure(e, OF_WANDB, mega_wandb_put(e->wandb, tag, value, step, now));
 }
 
 static void hear(mega_events *e, int sink, mega_status st, mega_missing missing)

@@ -40,7 +40,7 @@ static const char *duration(char out[32], double seconds)
     return out;
 }
 
-static double share(double part, double whole)
+static double percent_of(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;
 }
@@ -129,7 +129,7 @@ static void put_speeds(const mega_flops_report *r, double flops, double recomput
     mega_buffer_printf(out, "%-70s  %.2f\n", "samples/second:", rate((double)r->samples, r->step_s));
 }
 
-static void put_summary(const mega_flops_report *r, const module *model, double recompute, mega_buffer *out)
+static void flops_put_summary(const mega_flops_report *r, const module *model, double recompute, mega_buffer *out)
 {
     char value[32];
     mega_buffer_printf(
@@ -234,9 +234,10 @@ static void put_module(const module_tree *t, int at, mega_buffer *out)
     const module *m = &t->of[at], *model = &t->of[0];
     char params[32], macs[32], seconds[32], flops[32];
     mega_buffer_printf(out, "%*s(%s): %s = %.2f%% Params, %s = %.2f%% MACs, %s = %.2f%% latency, %s\n", 2 * m->depth,
-                       "", m->name, scaled(params, m->params, ""), share(m->params, model->params),
-                       scaled(macs, m->flops / 2, "MACs"), share(m->flops, model->flops), duration(seconds, m->seconds),
-                       share(m->seconds, model->seconds), scaled(flops, rate(m->flops, m->seconds), "FLOPS"));
+                       "", m->name, scaled(params, m->params, ""), percent_of(m->params, model->params),
+                       scaled(macs, m->flops / 2, "MACs"), percent_of(m->flops, model->flops),
+                       duration(seconds, m->seconds), percent_of(m->seconds, model->seconds),
+                       scaled(flops, rate(m->flops, m->seconds), "FLOPS"));
 }
 
 /* Writes the modules below `at`, each before those below it. */
@@ -260,7 +261,7 @@ mega_status mega_flops_report_write(const mega_flops_report *r, const mega_monit
     module_tree t = {0};
     MEGA_TRY(make_tree(r, &t));
     for (int i = 0; i < r->rows; i++) tree_add(&t, &r->row[i]);
-    put_summary(r, &t.of[0], o->flops_profiler_recompute, out);
+    flops_put_summary(r, &t.of[0], o->flops_profiler_recompute, out);
     const mega_status st = put_levels(&t, o, out);
     if (o->flops_profiler_detail) put_detail(&t, out);
     mega_buffer_puts(out, "------------------------------------------------------------------------------\n");

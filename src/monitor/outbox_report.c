@@ -2,7 +2,7 @@
 #include "megalith/log.h"
 #include "megalith/outbox.h"
 
-static const char *counted(const mega_outbox_report *f)
+static const char *outbox_count_text(const mega_outbox_report *f)
 {
     return f->counted != NULL ? f->counted : "iterations";
 }
@@ -18,13 +18,13 @@ void mega_outbox_hear(mega_outbox_report *f, mega_status st, mega_missing missin
     if (st != MEGA_OK || missing.pieces <= f->lost) return;
     f->lost = missing.pieces;
     mega_warn("%s %s: it was removed, or could not be written for long: %s of %s %lld to %lld are lost", f->option,
-              f->path, f->what, counted(f), (long long)missing.first, (long long)missing.last);
+              f->path, f->what, outbox_count_text(f), (long long)missing.first, (long long)missing.last);
 }
 
 void mega_outbox_hear_end(const mega_outbox_report *f, mega_status st, mega_missing missing)
 {
     if (missing.pieces > 0)
-        mega_warn("%s %s: %s of %s %lld to %lld are missing%s%s", f->option, f->path, f->what, counted(f),
+        mega_warn("%s %s: %s of %s %lld to %lld are missing%s%s", f->option, f->path, f->what, outbox_count_text(f),
                   (long long)missing.first, (long long)missing.last, st != MEGA_OK ? ": " : "",
                   st != MEGA_OK ? mega_error_message() : "");
     else if (st != MEGA_OK)

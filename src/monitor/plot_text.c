@@ -29,7 +29,7 @@ static void set_dot(canvas *c, int x, int y, int series)
 }
 
 /* Bresenham's line. */
-static void draw_line(canvas *c, int x0, int y0, int x1, int y1, int series)
+static void plot_draw_line(canvas *c, int x0, int y0, int x1, int y1, int series)
 {
     const int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1;
     for (int error = dx + dy;;) {
@@ -59,7 +59,7 @@ static void draw_series(canvas *c, const mega_series *s, int number, const plot_
         }
         const int dx = (int)lrint(u * (double)(c->cols * c->dot_x - 1));
         const int dy = (int)lrint((1.0 - v) * (double)(c->rows * c->dot_y - 1));
-        draw_line(c, joined ? last_x : dx, joined ? last_y : dy, dx, dy, number);
+        plot_draw_line(c, joined ? last_x : dx, joined ? last_y : dy, dx, dy, number);
         joined = true;
         last_x = dx;
         last_y = dy;
@@ -90,7 +90,7 @@ static void put_blanks(mega_buffer *out, int n)
 }
 
 /* The row of a tick: the one whose middle is nearest. */
-static int row_of(double at, int rows)
+static int plot_row(double at, int rows)
 {
     const int row = (int)lrint((1.0 - at) * (double)(rows - 1));
     return row < 0 ? 0 : row >= rows ? rows - 1 : row;
@@ -103,7 +103,7 @@ static void put_rows(mega_buffer *out, const mega_plot *p, const canvas *c, cons
     for (int row = 0; row < c->rows; row++) {
         const char *label = NULL;
         for (int i = 0; i < num_ticks && label == NULL; i++) {
-            if (row_of(tick[i].at, c->rows) == row) label = tick[i].label;
+            if (plot_row(tick[i].at, c->rows) == row) label = tick[i].label;
         }
         mega_buffer_printf(out, "%*s %s", margin, label != NULL ? label : "",
                            label != NULL ? (braille ? "┤" : "+") : (braille ? "│" : "|"));

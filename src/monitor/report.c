@@ -18,7 +18,7 @@ static const char style[] =
     ".key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px}\n"
     ".bars{margin-top:14px;max-width:100%;height:auto}.wide{overflow-x:auto}summary{cursor:pointer}\n";
 
-static void put_head(const mega_report_run *run, int count, mega_buffer *out)
+static void report_put_head(const mega_report_run *run, int count, mega_buffer *out)
 {
     mega_buffer_puts(out,
                      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" MEGA_OUTPUT_REPORT_MARK
@@ -40,7 +40,7 @@ mega_status mega_report_write(const mega_report_run *run, int count, mega_buffer
 {
     bool is_described = false;
     for (int i = 0; i < count; i++) is_described |= run[i].about != NULL;
-    put_head(run, count, out);
+    report_put_head(run, count, out);
     report_put_summary(run, count, out);
     MEGA_TRY(report_put_charts(run, count, out));
     if (is_described) {

@@ -9,7 +9,7 @@
 
 #define ENDING ".jsonl"
 
-static bool ends_with(const char *name, const char *ending)
+static bool report_ends_with(const char *name, const char *ending)
 {
     const size_t n = strlen(name), m = strlen(ending);
     return n > m && strcmp(name + n - m, ending) == 0;
@@ -24,7 +24,7 @@ static mega_status find_metrics(char **out, const char *folder)
     char *path = NULL;
     MEGA_TRY(mega_folder_list(folder, &names));
     for (size_t i = 0; i < names.count; i++) {
-        if (!ends_with(names.name[i], ENDING)) continue;
+        if (!report_ends_with(names.name[i], ENDING)) continue;
         mega_buffer_printf(&found, "%s%s", count > 0 ? ", " : "", names.name[i]);
         if (count++ == 0) path = mega_path_join(folder, names.name[i]);
     }
@@ -96,7 +96,7 @@ static mega_status read_curves(mega_report_run *run, const char *id)
     return st == MEGA_OK && run->id == NULL ? MEGA_NO_MEMORY(run->path, "a run") : st;
 }
 
-static mega_status read_run(mega_report_run *run, const char *source, const char *id)
+static mega_status report_read_run(mega_report_run *run, const char *source, const char *id)
 {
     char *described = NULL;
     if (mega_folder_exists(source)) MEGA_TRY(find_metrics(&run->path, source));
@@ -118,7 +118,7 @@ static mega_status read_run(mega_report_run *run, const char *source, const char
 mega_status mega_report_read(mega_report_run *out, const char *source, const char *label, const char *id)
 {
     mega_report_run run = {.label = mega_strdup(label)};
-    const mega_status st = read_run(&run, source, id);
+    const mega_status st = report_read_run(&run, source, id);
     if (st == MEGA_OK) *out = run;
     else
         mega_report_run_fini(&run);

@@ -30,7 +30,7 @@ static void begin_row(const char *name, mega_buffer *out)
     mega_buffer_puts(out, "</th>");
 }
 
-static void put_cell(const char *text, mega_buffer *out)
+static void report_put_cell(const char *text, mega_buffer *out)
 {
     mega_buffer_puts(out, "<td>");
     mega_svg_put_text(out, text != NULL ? text : "–");
@@ -39,7 +39,7 @@ static void put_cell(const char *text, mega_buffer *out)
 
 static void put_number(double x, mega_buffer *out)
 {
-    if (!isfinite(x)) put_cell(NULL, out);
+    if (!isfinite(x)) report_put_cell(NULL, out);
     else if (x == floor(x) && fabs(x) < 1e15)
         mega_buffer_printf(out, "<td>%.0f</td>", x);
     else
@@ -65,7 +65,7 @@ static void put_properties(const property *p, size_t n, const mega_report_run *r
     for (size_t i = 0; i < n; i++) {
         begin_row(p[i].name, out);
         for (int k = 0; k < count; k++)
-            if (p[i].is_text) put_cell(report_text(&run[k], p[i].block, p[i].key), out);
+            if (p[i].is_text) report_put_cell(report_text(&run[k], p[i].block, p[i].key), out);
             else
                 put_number(report_number(&run[k], p[i].block, p[i].key), out);
         mega_buffer_puts(out, "</tr>\n");
@@ -143,10 +143,10 @@ void report_put_summary(const mega_report_run *run, int count, mega_buffer *out)
     }
     put_properties(of_run, sizeof of_run / sizeof *of_run, run, count, out);
     begin_row("metrics file", out);
-    for (int k = 0; k < count; k++) put_cell(run[k].path, out);
+    for (int k = 0; k < count; k++) report_put_cell(run[k].path, out);
     mega_buffer_puts(out, "</tr>\n");
     begin_row("run", out);
-    for (int k = 0; k < count; k++) put_cell(*run[k].id != '\0' ? run[k].id : NULL, out);
+    for (int k = 0; k < count; k++) report_put_cell(*run[k].id != '\0' ? run[k].id : NULL, out);
     mega_buffer_puts(out, "</tr>\n");
     end_table(out);
     for (int k = 0; k < count; k++) {
@@ -190,7 +190,7 @@ void report_put_machine(const mega_report_run *run, int count, mega_buffer *out)
         const double flops = report_number(&run[k], "machine", "peak_flops_of_rank");
         if (isfinite(flops)) mega_buffer_printf(out, "<td>%.1f GFLOP/s</td>", flops * 1e-9);
         else
-            put_cell(NULL, out);
+            report_put_cell(NULL, out);
     }
     mega_buffer_puts(out, "</tr>\n");
     begin_row("memory", out);
@@ -211,7 +211,7 @@ static const json_t *classes_of(const mega_report_run *run)
     return json_object_get(json_object_get(run->about, "memory"), "classes");
 }
 
-static double bytes_of(const json_t *class)
+static double report_bytes(const json_t *class)
 {
     return json_number_value(json_object_get(class, "bytes"));
 }
@@ -220,11 +220,11 @@ static double total_of(const mega_report_run *run)
 {
     double sum = 0;
     const json_t *classes = classes_of(run);
-    for (size_t i = 0; i < json_array_size(classes); i++) sum += bytes_of(json_array_get(classes, i));
+    for (size_t i = 0; i < json_array_size(classes); i++) sum += report_bytes(json_array_get(classes, i));
     return sum;
 }
 
-static const char *name_of(const json_t *class)
+static const char *report_name(const json_t *class)
 {
     const char *name = json_string_value(json_object_get(class, "class"));
     return name != NULL ? name : "";
@@ -240,12 +240,12 @@ static void put_bars(const mega_report_run *run, int count, double most, mega_bu
         double x = 0;
         for (size_t i = 0; i < json_array_size(classes); i++) {
             const json_t *class = json_array_get(classes, i);
-            const double width = BAR * bytes_of(class) / most;
+            const double width = BAR * report_bytes(class) / most;
             mega_buffer_printf(out, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>", x,
                                k * BAR_HEIGHT + 2, width, BAR_HEIGHT - 4, mega_svg_color((int)i));
-            mega_svg_put_text(out, name_of(class));
+            mega_svg_put_text(out, report_name(class));
             mega_buffer_puts(out, ": ");
-            report_put_bytes(out, bytes_of(class));
+            report_put_bytes(out, report_bytes(class));
             mega_buffer_puts(out, "</title></rect>\n");
             x += width;
         }
@@ -257,7 +257,7 @@ static const json_t *find_class(const mega_report_run *run, const char *name)
 {
     const json_t *classes = classes_of(run);
     for (size_t i = 0; i < json_array_size(classes); i++)
-        if (strcmp(name_of(json_array_get(classes, i)), name) == 0) return json_array_get(classes, i);
+        if (strcmp(report_name(json_array_get(classes, i)), name) == 0) return json_array_get(classes, i);
     return NULL;
 }
 
@@ -266,15 +266,15 @@ static void put_class(const mega_report_run *run, int count, int first, const js
 {
     const char *meaning = json_string_value(json_object_get(class, "meaning"));
     for (int k = 0; k < first; k++)
-        if (find_class(&run[k], name_of(class)) != NULL) return;
-    begin_row(name_of(class), out);
+        if (find_class(&run[k], report_name(class)) != NULL) return;
+    begin_row(report_name(class), out);
     for (int k = 0; k < count; k++) {
-        const json_t *of = find_class(&run[k], name_of(class));
+        const json_t *of = find_class(&run[k], report_name(class));
         mega_buffer_puts(out, "<td>");
-        if (of != NULL) report_put_bytes(out, bytes_of(of));
+        if (of != NULL) report_put_bytes(out, report_bytes(of));
         mega_buffer_puts(out, "</td>");
     }
-    put_cell(meaning, out);
+    report_put_cell(meaning, out);
     mega_buffer_puts(out, "</tr>\n");
 }
 

@@ -171,7 +171,7 @@ mega_status mega_tensorboard_text(mega_tensorboard *t, const char *tag, const ch
 }
 
 /* google.protobuf.Value { 2 number, 3 string, 4 bool } */
-static void put_value(mega_buffer *b, const json_t *value)
+static void tensorboard_put_value(mega_buffer *b, const json_t *value)
 {
     if (json_is_number(value)) proto_put_double(b, 2, json_number_value(value));
     else if (json_is_boolean(value))
@@ -196,7 +196,7 @@ static void put_hyperparameters(mega_buffer *out, json_t *config, double wall_ti
     json_object_foreach(config, key, of)
     {
         if (json_is_null(of)) continue;
-        put_value(&value, of);
+        tensorboard_put_value(&value, of);
         proto_put_text(&entry, 1, key);
         proto_put_message(&entry, 2, &value);
         proto_put_message(&start, 1, &entry);

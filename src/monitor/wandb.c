@@ -17,7 +17,7 @@
 enum { OF_HISTORY = 2, OF_SUMMARY = 3, OF_RUN = 17, OF_EXIT = 18, OF_HEADER = 21, OF_ENVIRONMENT = 26, OF_INFO = 200 };
 enum { VALUE_JSON = 16 };
 
-static mega_status put_record(mega_wandb *w, unsigned kind, mega_buffer *body)
+static mega_status wandb_put_record(mega_wandb *w, unsigned kind, mega_buffer *body)
 {
     mega_buffer *r = &w->record;
     r->size = 0;
@@ -38,7 +38,7 @@ static void put_item(mega_wandb *w, mega_buffer *body, const char *key, const ch
     proto_put_message(body, 1, &w->inner);
 }
 
-static void put_number(mega_wandb *w, mega_buffer *body, const char *key, double x)
+static void wandb_put_number(mega_wandb *w, mega_buffer *body, const char *key, double x)
 {
     w->text.size = 0;
     if (isnan(x)) mega_buffer_puts(&w->text, "NaN"); /* as its package spells them */
@@ -65,7 +65,7 @@ static void put_given(mega_buffer *body, unsigned field, const char *text)
     if (text != NULL && text[0] != '\0') proto_put_text(body, field, text);
 }
 
-static mega_status put_header(mega_wandb *w)
+static mega_status wandb_put_header(mega_wandb *w)
 {
     char build[MEGA_BUILD_ID_TEXT];
     mega_buffer *version = &w->inner, *body = &w->body;
@@ -74,7 +74,7 @@ static mega_status put_header(mega_wandb *w)
     proto_put_text(version, 1, w->text.data);
     proto_put_text(version, 2, "0.0.1"); /* any reader */
     proto_put_message(body, 1, version);
-    return put_record(w, OF_HEADER, body);
+    return wandb_put_record(w, OF_HEADER, body);
 }
 
 static mega_status put_run(mega_wandb *w, const mega_wandb_run *run)
@@ -86,7 +86,7 @@ static mega_status put_run(mega_wandb *w, const mega_wandb_run *run)
     json_object_foreach(run->config, key, value)
     {
         char *text = mega_json_dump(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        if (json_is_real(value)) put_number(w, &config, key, json_real_value(value)); /* the shortest digits */
+        if (json_is_real(value)) wandb_put_number(w, &config, key, json_real_value(value)); /* the shortest digits */
         else if (text != NULL)
             put_item(w, &config, key, text);
         config.failed = config.failed || text == NULL;
@@ -103,7 +103,7 @@ static mega_status put_run(mega_wandb *w, const mega_wandb_run *run)
     put_time(body, 17, &w->inner, w->began);
     body->failed = body->failed || config.failed;
     mega_buffer_fini(&config);
-    return put_record(w, OF_RUN, body);
+    return wandb_put_record(w, OF_RUN, body);
 }
 
 static mega_status put_environment(mega_wandb *w)
@@ -117,7 +117,7 @@ static mega_status put_environment(mega_wandb *w)
     proto_put_text(body, 12, m.host);
     proto_put_int(body, 16, (uint64_t)m.cores);
     proto_put_text(body, 199, w->id);
-    return put_record(w, OF_ENVIRONMENT, body);
+    return wandb_put_record(w, OF_ENVIRONMENT, body);
 }
 
 /* Returns the folder of the run; its name sorts by time, as those of the package. */
@@ -161,7 +161,7 @@ mega_status mega_wandb_open(const mega_wandb_run *run, mega_wandb **out)
     w->began = run->now;
     w->folder = run_folder(run->folder != NULL ? run->folder : "", w->id, run->now);
     mega_status st = w->folder != NULL ? open_log(w) : MEGA_FAIL(MEGA_ERR_MEMORY, "wandb: no memory for a run");
-    if (st == MEGA_OK) st = put_header(w);
+    if (st == MEGA_OK) st = wandb_put_header(w);
     if (st == MEGA_OK) st = put_run(w, run);
     if (st == MEGA_OK) st = put_environment(w);
     if (st == MEGA_OK) st = wandb_write_config(w, run->config);
@@ -199,18 +199,18 @@ static mega_status write_row(mega_wandb *w)
         body->size = 0;
         body->failed = false;
         for (int i = 0; i < w->keys; i++)
-            if (w->key[i].is_in_row) put_number(w, body, w->key[i].name, w->key[i].value);
-        put_number(w, body, "_step", (double)w->step);
-        put_number(w, body, "_timestamp", w->at);
-        put_number(w, body, "_runtime", w->at - w->began);
+            if (w->key[i].is_in_row) wandb_put_number(w, body, w->key[i].name, w->key[i].value);
+        wandb_put_number(w, body, "_step", (double)w->step);
+        wandb_put_number(w, body, "_timestamp", w->at);
+        wandb_put_number(w, body, "_runtime", w->at - w->began);
         if (kind == OF_SUMMARY) {
-            MEGA_TRY(put_record(w, kind, body));
+            MEGA_TRY(wandb_put_record(w, kind, body));
             continue;
         }
         for (int i = 0; i < w->keys; i++) w->key[i].is_in_row = false;
         proto_put_int(&w->inner, 1, (uint64_t)w->step);
         proto_put_message(body, 2, &w->inner);
-        return put_record(w, kind, body);
+        return wandb_put_record(w, kind, body);
     }
 }
 
@@ -244,12 +244,12 @@ mega_missing mega_wandb_missing(const mega_wandb *w)
 }
 
 /* RunExitRecord { 1 exit_code, 2 runtime } */
-static mega_status write_end(mega_wandb *w, double now)
+static mega_status wandb_write_end(mega_wandb *w, double now)
 {
     MEGA_TRY(write_row(w));
     proto_put_int(&w->body, 1, 0);
     proto_put_int(&w->body, 2, (uint64_t)(now > w->began ? now - w->began : 0));
-    MEGA_TRY(put_record(w, OF_EXIT, &w->body));
+    MEGA_TRY(wandb_put_record(w, OF_EXIT, &w->body));
     return wandb_log_flush(w->log);
 }
 
@@ -257,7 +257,7 @@ mega_status mega_wandb_close(mega_wandb *w, double now, mega_missing *missing)
 {
     *missing = (mega_missing){0};
     if (w == NULL) return MEGA_OK;
-    mega_status st = write_end(w, now);
+    mega_status st = wandb_write_end(w, now);
     const mega_status summary = wandb_write_summary(w, now);
     if (st == MEGA_OK) st = summary;
     *missing = wandb_log_missing(w->log);
