@@ -68,7 +68,7 @@ static void moments_part(void *user, int thread, int64_t begin, int64_t end)
 }
 
 /* The squares of the stored tensor that span i is in. */
-static double *sums_of(const mega_optimizer *o, int i)
+static double *tensor_squares(const mega_optimizer *o, int i)
 {
     return &o->tensor_sum[2 * o->tensor[o->update[i].tensor].stored];
 }
@@ -78,7 +78,7 @@ static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
     lamb_pass pass = {&w->call, numbers_of(&w->call), o->chunk_sum, w->compute == MEGA_F64};
-    double *sum = sums_of(o, i);
+    double *sum = tensor_squares(o, i);
     mega_team_for(o->options.team, w->call.count, LAMB_CHUNK, moments_part, &pass);
     if (!t->is_cut && o->layout->tp.rank > 0) return; /* it counts on the first rank of tp */
     for (int64_t k = 0; k * LAMB_CHUNK < w->call.count; k++)
@@ -98,7 +98,7 @@ static double trust_ratio(const mega_optimizer_call *c, const double squares[2])
     return fmax(ARGUMENT(c, min_coeff), fmin(ARGUMENT(c, max_coeff), param / step));
 }
 
-static double rate_of(const mega_optimizer_call *c)
+static double corrected_rate(const mega_optimizer_call *c)
 {
     const double k = (double)c->update;
     if (ARGUMENT(c, no_bias_correction) != 0) return c->lr;
@@ -123,6 +123,6 @@ void lamb_update(mega_optimizer *o, int i)
 {
     optimizer_work w = o->work[i];
     const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? update_f64 : update_f32};
-    w.call.lr = rate_of(&w.call) * trust_ratio(&w.call, sums_of(o, i));
+    w.call.lr = corrected_rate(&w.call) * trust_ratio(&w.call, tensor_squares(o, i));
     mega_optimizer_row_run(&row, o->options.team, &w);
 }

@@ -166,7 +166,7 @@ static double run_work(const newton_schulz *n, int64_t steps)
     return size * all / 2 + run_products(steps) / 2 * size * size * size + size * all;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t smaller_size(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }

@@ -50,7 +50,7 @@ static void NAME(mirrored)(void *user, int thread, int64_t begin, int64_t end)
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
         for (int64_t left = 0; left <= top; left += TILE) {
-            const int64_t rows = least(end - top, TILE), cols = least(n - left, TILE);
+            const int64_t rows = smaller_size(end - top, TILE), cols = smaller_size(n - left, TILE);
             for (int64_t i = 0; i < rows; i++) memcpy(tile[i], s + (top + i) * n + left, (size_t)cols * sizeof(REAL));
             NAME(put_tile)(s, n, top, left, rows, cols, tile);
         }
@@ -66,7 +66,7 @@ static void NAME(polynomial)(void *user, int thread, int64_t begin, int64_t end)
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
         for (int64_t left = 0; left <= top; left += TILE) {
-            const int64_t rows = least(end - top, TILE), cols = least(n - left, TILE);
+            const int64_t rows = smaller_size(end - top, TILE), cols = smaller_size(n - left, TILE);
             for (int64_t i = 0; i < rows; i++)
                 for (int64_t j = 0, at = (top + i) * n + left; j < cols; j++)
                     tile[i][j] = b * g[at + j] + c * s[at + j];

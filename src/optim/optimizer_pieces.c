@@ -42,7 +42,7 @@ const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int
 }
 
 /* The part of a span's work from element `at` of the span on. */
-static optimizer_work piece_of(const optimizer_work *all, int64_t at, int64_t count)
+static optimizer_work work_of_piece(const optimizer_work *all, int64_t at, int64_t count)
 {
     optimizer_work piece = *all;
     piece.call.count = count;
@@ -63,7 +63,7 @@ void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on)
     }
     for (int64_t at = 0; at < all->call.count; at += OPTIMIZER_PIECE) {
         const int64_t left = all->call.count - at, count = left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE;
-        optimizer_work piece = piece_of(all, at, count);
+        optimizer_work piece = work_of_piece(all, at, count);
         piece.call.state = piece.state;
         piece.call.grad = optimizer_widen(o, r->bucket, r->begin + at, count);
         on(o, i, &piece);

@@ -23,7 +23,7 @@ static int order_by_offset(const void *a, const void *b, void *user)
     return (x > y) - (x < y);
 }
 
-static double scale_of(const mega_optimizer *o, const mega_param *p)
+static double span_lr_scale(const mega_optimizer *o, const mega_param *p)
 {
     if (optimizer_scope_of(o) != SCOPE_MATRIX) return p->lr_scale;
     const double factor = whole_tensors_is_matrix(p) ? o->options.muon_lr : o->options.adam_lr;
@@ -38,7 +38,7 @@ static bool is_whole(const mega_optimizer *o, const mega_param *p)
 }
 
 /* Adds a span for each tensor of the parameter. */
-static int add_tensors(const mega_optimizer *o, int param, optimizer_span *spans)
+static int spans_add_tensors(const mega_optimizer *o, int param, optimizer_span *spans)
 {
     const mega_param *p = mega_params_get(o->params, param);
     int n = 0;
@@ -49,7 +49,7 @@ static int add_tensors(const mega_optimizer *o, int param, optimizer_span *spans
                                       .end = all.first + all.count,
                                       .bucket = p->bucket,
                                       .decay = p->weight_decay,
-                                      .lr_scale = scale_of(o, p),
+                                      .lr_scale = span_lr_scale(o, p),
                                       .own_decay = p->own_decay,
                                       .tensor = k};
     }
@@ -57,7 +57,7 @@ static int add_tensors(const mega_optimizer *o, int param, optimizer_span *spans
 }
 
 /* Cuts the flat buffers into spans. */
-static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimizer_span *spans)
+static int cut_spans(const mega_optimizer *o, const int *order, bool for_norm, optimizer_span *spans)
 {
     int n = 0, last_bucket = -1;
     optimizer_span last = {0};
@@ -68,18 +68,18 @@ static int cut(const mega_optimizer *o, const int *order, bool for_norm, optimiz
             continue;
         }
         if (!for_norm && is_whole(o, p)) {
-            n += add_tensors(o, order[i], spans + n);
+            n += spans_add_tensors(o, order[i], spans + n);
             last_bucket = -1;
             continue;
         }
         const bool is_alike =
-            p->weight_decay == last.decay && scale_of(o, p) == last.lr_scale && p->own_decay == last.own_decay;
+            p->weight_decay == last.decay && span_lr_scale(o, p) == last.lr_scale && p->own_decay == last.own_decay;
         const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
             last = (optimizer_span){.begin = p->offset,
                                     .bucket = p->bucket,
                                     .decay = p->weight_decay,
-                                    .lr_scale = scale_of(o, p),
+                                    .lr_scale = span_lr_scale(o, p),
                                     .own_decay = p->own_decay,
                                     .tensor = -1};
             n++;
@@ -169,8 +169,8 @@ mega_status optimizer_cut_spans(mega_optimizer *o)
     }
     for (int i = 0; i < (int)count; i++) order[i] = i;
     qsort_r(order, count, sizeof *order, order_by_offset, o->params);
-    o->num_update = cut(o, order, false, o->update);
-    o->num_counted = cut(o, order, true, o->counted);
+    o->num_update = cut_spans(o, order, false, o->update);
+    o->num_counted = cut_spans(o, order, true, o->counted);
     mega_free(order);
     o->walked = optimizer_elements_of(o->counted, o->num_counted);
     o->num_update = keep_own(o, o->update, o->num_update);

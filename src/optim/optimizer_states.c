@@ -20,7 +20,7 @@ typedef struct state_pieces {
     state_sums sum[PIECES];
 } state_pieces;
 
-static void sum_pieces(void *user, int thread, int64_t first, int64_t end)
+static void states_sum_pieces(void *user, int thread, int64_t first, int64_t end)
 {
     state_pieces *p = user;
     (void)thread;
@@ -38,7 +38,7 @@ static void sum_pieces(void *user, int thread, int64_t first, int64_t end)
     }
 }
 
-static void join_sums(state_sums *into, const state_sums *from)
+static void states_join_sums(state_sums *into, const state_sums *from)
 {
     into->squares += from->squares;
     into->sizes += from->sizes;
@@ -56,14 +56,14 @@ static void add_elements(const mega_optimizer *o, const char *x, int64_t count, 
         if (p.count > PIECE * PIECES) p.count = PIECE * PIECES;
         const int64_t pieces = (p.count + PIECE - 1) / PIECE;
         mega_device_begin();
-        mega_team_for(o->options.team, pieces, 1, sum_pieces, &p);
+        mega_team_for(o->options.team, pieces, 1, states_sum_pieces, &p);
         mega_device_end();
-        for (int64_t k = 0; k < pieces; k++) join_sums(total, &p.sum[k]);
+        for (int64_t k = 0; k < pieces; k++) states_join_sums(total, &p.sum[k]);
     }
 }
 
 /* Which of the numbers a state is; MEGA_STATE_KINDS: none of them. */
-static int kind_of(const char *name)
+static int state_kind(const char *name)
 {
     if (strcmp(name, "exp_avg_sq") == 0) return MEGA_STATE_VARIANCE;
     return strcmp(name, "exp_avg") == 0 || strcmp(name, "momentum_buffer") == 0 ? MEGA_STATE_MOMENTUM
@@ -78,7 +78,7 @@ static void add_parameter(mega_optimizer *o, int param, state_sums sum[MEGA_STAT
     add_elements(o, mega_params_master_at(o->params, p->bucket, p->offset + owned.first), owned.count,
                  &sum[MEGA_STATE_WEIGHT]);
     for (int k = 0; k < mega_optimizer_num_moments(o); k++) {
-        const int kind = kind_of(mega_optimizer_moment_name(o, k));
+        const int kind = state_kind(mega_optimizer_moment_name(o, k));
         const void *moment = mega_optimizer_moment(o, k, param);
         if (kind < MEGA_STATE_KINDS && moment != NULL) add_elements(o, moment, owned.count, &sum[kind]);
     }
@@ -100,7 +100,7 @@ bool mega_optimizer_has_state(const mega_optimizer *o, mega_state_kind kind)
 {
     if (kind == MEGA_STATE_WEIGHT) return true;
     for (int k = 0; k < mega_optimizer_num_moments(o); k++) {
-        const int of = kind_of(mega_optimizer_moment_name(o, k));
+        const int of = state_kind(mega_optimizer_moment_name(o, k));
         if (of == (int)kind || (of == MEGA_STATE_VARIANCE && kind == MEGA_STATE_VARIANCE_SQRT)) return true;
     }
     return false;

@@ -147,7 +147,7 @@ static const struct {
     unsigned read_by;
 } arguments[] = {MEGA_OPTIMIZER_ARGUMENTS(CHECKED)};
 
-static double value_of(int i, const mega_optimizer_options *from)
+static double argument_value(int i, const mega_optimizer_options *from)
 {
     const void *at = (const char *)from + arguments[i].field;
     switch (arguments[i].kind) {
@@ -159,7 +159,7 @@ static double value_of(int i, const mega_optimizer_options *from)
 }
 
 /* A member is 0 where a C program gives none, so that 0 is in range here. */
-static mega_status check_range(int i, double value)
+static mega_status check_argument(int i, double value)
 {
     const bool is_below_one = arguments[i].range == MEGA_RANGE_BELOW_ONE,
                is_count = arguments[i].kind == MEGA_OPTION_INT;
@@ -198,8 +198,8 @@ mega_status optimizer_builtin_arguments(const optimizer_builtin *b, const mega_o
                                         double out[OPTIMIZER_ARGUMENTS])
 {
     for (int i = 0; i < OPTIMIZER_ARGUMENTS; i++) {
-        out[i] = value_of(i, from);
-        if ((arguments[i].read_by >> from->kind & 1) != 0) MEGA_TRY(check_range(i, out[i]));
+        out[i] = argument_value(i, from);
+        if ((arguments[i].read_by >> from->kind & 1) != 0) MEGA_TRY(check_argument(i, out[i]));
     }
     return check_whole(b, from);
 }

@@ -45,7 +45,7 @@ typedef struct maker {
     int count;
 } maker;
 
-static void emit(maker *m, update_instruction x)
+static void update_emit(maker *m, update_instruction x)
 {
     if (m->list != NULL) m->list[m->count] = x;
     m->count++;
@@ -58,13 +58,13 @@ static void make_ties(maker *m)
         const int param = m->u->options.tie[i].param;
         const int64_t count = update_tied_range(m->u, param).count;
         if (count > 0 && mega_param_has_gradient(mega_params_get(m->u->params, param)))
-            emit(m, (update_instruction){.kind = UPDATE_SUM_TIED,
-                                         .axis = &m->u->layout->pp,
-                                         .bucket = mega_params_get(m->u->params, param)->bucket,
-                                         .number = i,
-                                         .first_param = param,
-                                         .end_param = param + 1,
-                                         .count = count});
+            update_emit(m, (update_instruction){.kind = UPDATE_SUM_TIED,
+                                                .axis = &m->u->layout->pp,
+                                                .bucket = mega_params_get(m->u->params, param)->bucket,
+                                                .number = i,
+                                                .first_param = param,
+                                                .end_param = param + 1,
+                                                .count = count});
     }
 }
 
@@ -77,24 +77,25 @@ static void make_reductions(maker *m)
     for (int b = 0; b < mega_params_num_buckets(u->params); b++) {
         if (!mega_params_bucket(u->params, b)->has_grads) continue;
         if (u->options.is_reduced != NULL && u->options.is_reduced[b]) continue;
-        emit(m, (update_instruction){.kind = UPDATE_REDUCE,
-                                     .when = optimizer_compresses(u->optimizer) ? UPDATE_WITH_GRADIENTS : UPDATE_ALWAYS,
-                                     .axis = &u->layout->dp,
-                                     .bucket = b,
-                                     .count = mega_params_bucket(u->params, b)->count});
+        update_emit(
+            m, (update_instruction){.kind = UPDATE_REDUCE,
+                                    .when = optimizer_compresses(u->optimizer) ? UPDATE_WITH_GRADIENTS : UPDATE_ALWAYS,
+                                    .axis = &u->layout->dp,
+                                    .bucket = b,
+                                    .count = mega_params_bucket(u->params, b)->count});
     }
 }
 
 static void make_packed(maker *m, int first, int end, int64_t count)
 {
     if (count > 0)
-        emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
-                                     .axis = &m->u->layout->tp,
-                                     .bucket = -1,
-                                     .first_param = first,
-                                     .end_param = end,
-                                     .count = count,
-                                     .is_packed = true});
+        update_emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
+                                            .axis = &m->u->layout->tp,
+                                            .bucket = -1,
+                                            .first_param = first,
+                                            .end_param = end,
+                                            .count = count,
+                                            .is_packed = true});
 }
 
 /* Under sequence parallelism each rank of tp holds the whole norms, biases after row-parallel weights and position
@@ -110,12 +111,12 @@ static void make_partial(maker *m)
     for (int i = 0; i < count; i++) {
         const int64_t more = update_partial_elements(m->u, i);
         if (more > most) {
-            emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
-                                         .axis = &m->u->layout->tp,
-                                         .bucket = mega_params_get(m->u->params, i)->bucket,
-                                         .first_param = i,
-                                         .end_param = i + 1,
-                                         .count = more});
+            update_emit(m, (update_instruction){.kind = UPDATE_SUM_PARTIAL,
+                                                .axis = &m->u->layout->tp,
+                                                .bucket = mega_params_get(m->u->params, i)->bucket,
+                                                .first_param = i,
+                                                .end_param = i + 1,
+                                                .count = more});
             continue;
         }
         if (held + more > most) {
@@ -131,7 +132,7 @@ static void make_partial(maker *m)
 static void make_small_sum(maker *m, update_kind kind, const mega_axis *axis, int count)
 {
     if (mega_axis_has_others(axis) && count > 0)
-        emit(m, (update_instruction){.kind = kind, .axis = axis, .bucket = -1, .count = count});
+        update_emit(m, (update_instruction){.kind = kind, .axis = axis, .bucket = -1, .count = count});
 }
 
 static void make_norm(maker *m)
@@ -139,20 +140,20 @@ static void make_norm(maker *m)
     const mega_optimizer *o = m->u->optimizer;
     const mega_axis shards = mega_params_shards(m->u->params); /* dp, if each rank counts only its slices */
     for (int i = 0; i < o->num_counted; i++)
-        emit(m, (update_instruction){.kind = UPDATE_NORM,
-                                     .bucket = o->counted[i].bucket,
-                                     .number = i,
-                                     .count = o->counted[i].end - o->counted[i].begin});
+        update_emit(m, (update_instruction){.kind = UPDATE_NORM,
+                                            .bucket = o->counted[i].bucket,
+                                            .number = i,
+                                            .count = o->counted[i].end - o->counted[i].begin});
     if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->dp, 3);
     else if (optimizer_compresses(o) && mega_axis_has_others(&m->u->layout->dp))
-        emit(m, (update_instruction){.kind = UPDATE_SUM_NORM,
-                                     .when = UPDATE_WITH_MOMENTA,
-                                     .axis = &m->u->layout->dp,
-                                     .bucket = -1,
-                                     .count = 3});
+        update_emit(m, (update_instruction){.kind = UPDATE_SUM_NORM,
+                                            .when = UPDATE_WITH_MOMENTA,
+                                            .axis = &m->u->layout->dp,
+                                            .bucket = -1,
+                                            .count = 3});
     make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->tp, 3);
     make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->pp, 3);
-    emit(m, (update_instruction){.kind = UPDATE_CHECK, .bucket = -1});
+    update_emit(m, (update_instruction){.kind = UPDATE_CHECK, .bucket = -1});
 }
 
 /* Lamb: the norms of all tensors, which are sums over the ranks that hold pieces of them. */
@@ -167,13 +168,13 @@ static void make_tensor_norms(maker *m)
 static void make_tensor(maker *m, update_kind kind, const mega_axis *axis, int tensor)
 {
     const whole_tensor *t = &m->u->optimizer->tensor[tensor];
-    emit(m, (update_instruction){.kind = kind,
-                                 .axis = axis,
-                                 .bucket = mega_params_get(m->u->params, t->param)->bucket,
-                                 .number = tensor,
-                                 .first_param = t->param,
-                                 .end_param = t->param + 1,
-                                 .count = t->rows * t->cols});
+    update_emit(m, (update_instruction){.kind = kind,
+                                        .axis = axis,
+                                        .bucket = mega_params_get(m->u->params, t->param)->bucket,
+                                        .number = tensor,
+                                        .first_param = t->param,
+                                        .end_param = t->param + 1,
+                                        .count = t->rows * t->cols});
 }
 
 /* The matrices that were dealt to this rank of dp, of one round or (-1) of all. Under tp their Gram matrices are
@@ -195,8 +196,8 @@ static void make_round(maker *m, update_kind kind, int round)
     int64_t count = 0;
     for (int i = 0; i < o->num_tensors; i++)
         if (o->tensor[i].is_matrix && o->tensor[i].round == round) count += o->tensor[i].rows * o->tensor[i].cols;
-    emit(m,
-         (update_instruction){.kind = kind, .axis = &m->u->layout->dp, .bucket = -1, .number = round, .count = count});
+    update_emit(m, (update_instruction){
+                       .kind = kind, .axis = &m->u->layout->dp, .bucket = -1, .number = round, .count = count});
 }
 
 /* Muon. If each rank has whole gradients, it orthogonalizes its matrices and then all ranks exchange the results.
@@ -222,10 +223,10 @@ static void make_whole(maker *m)
     const mega_optimizer *o = m->u->optimizer;
     for (int i = 0; i < o->num_update; i++)
         if (o->update[i].tensor >= 0)
-            emit(m, (update_instruction){.kind = UPDATE_PREPARE,
-                                         .bucket = o->update[i].bucket,
-                                         .number = i,
-                                         .count = o->update[i].end - o->update[i].begin});
+            update_emit(m, (update_instruction){.kind = UPDATE_PREPARE,
+                                                .bucket = o->update[i].bucket,
+                                                .number = i,
+                                                .count = o->update[i].end - o->update[i].begin});
     if (optimizer_scope_of(o) == SCOPE_NORM) make_tensor_norms(m);
     if (optimizer_scope_of(o) == SCOPE_MATRIX) make_matrices(m);
 }
@@ -236,8 +237,9 @@ static void make_buffers(maker *m, int bucket)
     for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
         const int64_t owned = mega_params_owned(m->u->params, i).count;
         if (is_updated_buffer(mega_params_get(m->u->params, i)) && owned > 0)
-            emit(m, (update_instruction){
-                        .kind = UPDATE_BUFFER, .bucket = bucket, .first_param = i, .end_param = i + 1, .count = owned});
+            update_emit(
+                m, (update_instruction){
+                       .kind = UPDATE_BUFFER, .bucket = bucket, .first_param = i, .end_param = i + 1, .count = owned});
     }
 }
 
@@ -251,13 +253,14 @@ static void make_momenta(maker *m, int bucket)
     for (int i = 0; i < o->num_update; i++) {
         const int64_t count = o->update[i].end - o->update[i].begin;
         if (o->update[i].bucket != bucket) continue;
-        emit(m,
-             (update_instruction){
-                 .kind = UPDATE_MOMENTUM, .when = UPDATE_WITH_MOMENTA, .bucket = bucket, .number = i, .count = count});
+        update_emit(
+            m,
+            (update_instruction){
+                .kind = UPDATE_MOMENTUM, .when = UPDATE_WITH_MOMENTA, .bucket = bucket, .number = i, .count = count});
         elements += count;
     }
     if (elements > 0 && mega_axis_has_others(dp))
-        emit(
+        update_emit(
             m,
             (update_instruction){
                 .kind = UPDATE_COMPRESS, .when = UPDATE_WITH_MOMENTA, .axis = dp, .bucket = bucket, .count = elements});
@@ -269,16 +272,16 @@ static void make_bucket(maker *m, int bucket)
     make_momenta(m, bucket);
     for (int i = 0; i < o->num_update; i++)
         if (o->update[i].bucket == bucket)
-            emit(m, (update_instruction){.kind = UPDATE_SPAN,
-                                         .bucket = bucket,
-                                         .number = i,
-                                         .count = o->update[i].end - o->update[i].begin});
+            update_emit(m, (update_instruction){.kind = UPDATE_SPAN,
+                                                .bucket = bucket,
+                                                .number = i,
+                                                .count = o->update[i].end - o->update[i].begin});
     make_buffers(m, bucket);
     if (mega_params_is_gathered(m->u->params, bucket) && bucket_changes(m->u, bucket))
-        emit(m, (update_instruction){.kind = UPDATE_PUBLISH,
-                                     .axis = &m->u->layout->dp,
-                                     .bucket = bucket,
-                                     .count = mega_params_bucket(m->u->params, bucket)->count});
+        update_emit(m, (update_instruction){.kind = UPDATE_PUBLISH,
+                                            .axis = &m->u->layout->dp,
+                                            .bucket = bucket,
+                                            .count = mega_params_bucket(m->u->params, bucket)->count});
 }
 
 int update_make(const mega_update *u, update_instruction *list, int *first_applied)

@@ -113,7 +113,7 @@ static void print_details(const mega_update *u, const update_instruction *x, meg
                        ARGUMENT(u->optimizer, freeze_step));
 }
 
-static void print_instruction(const mega_update *u, int i, mega_buffer *out)
+static void update_print_instruction(const mega_update *u, int i, mega_buffer *out)
 {
     const update_instruction *x = &u->list[i];
     const mega_update_cost c = update_cost(u, x);
@@ -155,7 +155,7 @@ mega_status mega_update_print(const mega_update *u, mega_buffer *out)
     mega_buffer_printf(out, " · %d instructions\n", u->count);
     mega_buffer_printf(out, "%4s  %-13s %-4s  %6s  %11s  %9s  %9s  %s\n", "#", "op", "over", "bucket", "elements", "MB",
                        "sent MB", "of");
-    for (int i = 0; i < u->count; i++) print_instruction(u, i, out);
+    for (int i = 0; i < u->count; i++) update_print_instruction(u, i, out);
     mega_update_cost_get(u, &c);
     mega_buffer_printf(out, "%.3f MB read and written, %.3f MB sent to other ranks", c.bytes * 1e-6, c.sent * 1e-6);
     if (c.flops > 0) mega_buffer_printf(out, ", %.3f GFLOP", c.flops * 1e-9);

@@ -182,7 +182,7 @@ static mega_status run_sum_losses(mega_update *u, const update_instruction *x)
     return mega_comm_all_reduce(x->axis->comm, "loss", u->step.sum, x->count, MEGA_F64, MEGA_REDUCE_SUM);
 }
 
-static mega_status run_norm(mega_update *u, const update_instruction *x)
+static mega_status run_update_norm(mega_update *u, const update_instruction *x)
 {
     optimizer_norm_add_gradients(u->optimizer, x->number, u->partial);
     return MEGA_OK;
@@ -201,7 +201,7 @@ static mega_status run_check(mega_update *u, const update_instruction *x)
     return update_check(u);
 }
 
-static mega_status run_update(mega_update *u, const update_instruction *x)
+static mega_status run_update_of_bucket(mega_update *u, const update_instruction *x)
 {
     const mega_update_step *s = &u->step;
     const mega_optimizer_call call = {
@@ -236,12 +236,12 @@ static run_instruction *const run_of[UPDATE_KINDS] = {
     [UPDATE_REDUCE] = run_reduce,
     [UPDATE_SUM_PARTIAL] = run_sum_partial,
     [UPDATE_SUM_LOSSES] = run_sum_losses,
-    [UPDATE_NORM] = run_norm,
+    [UPDATE_NORM] = run_update_norm,
     [UPDATE_SUM_NORM] = run_sum_norm,
     [UPDATE_CHECK] = run_check,
     [UPDATE_MOMENTUM] = update_run_momentum,
     [UPDATE_COMPRESS] = update_run_compressed,
-    [UPDATE_SPAN] = run_update,
+    [UPDATE_SPAN] = run_update_of_bucket,
     [UPDATE_BUFFER] = run_buffer,
     [UPDATE_PUBLISH] = run_publish,
     [UPDATE_PREPARE] = update_run_prepare,
@@ -270,7 +270,7 @@ void mega_update_profile(mega_update *u, mega_profile *profile)
     u->profile = profile;
 }
 
-static void profile_add(mega_update *u, const mega_profile_event *e, mega_profile_moment began)
+static void profile_update(mega_update *u, const mega_profile_event *e, mega_profile_moment began)
 {
     mega_profile_work(u->profile, e, began, mega_profile_now(u->optimizer->options.team));
 }
@@ -289,13 +289,13 @@ mega_status mega_update_wait_bucket(mega_update *u, int bucket)
     const mega_status st = mega_comm_wait(r);
     *r = (mega_request){.world = NULL};
     if (u->profile != NULL)
-        profile_add(u,
-                    &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
-                                          .scope = u->scope[bucket],
-                                          .phase = "update",
-                                          .is_wait = true,
-                                          .is_exchange = true},
-                    began);
+        profile_update(u,
+                       &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
+                                             .scope = u->scope[bucket],
+                                             .phase = "update",
+                                             .is_wait = true,
+                                             .is_exchange = true},
+                       began);
     return st;
 }
 
@@ -315,14 +315,14 @@ static mega_status run_profiled(mega_update *u, int i)
     const update_instruction *x = &u->list[i];
     const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
     MEGA_TRY(run_of[x->kind](u, x));
-    profile_add(u,
-                &(mega_profile_event){.name = update_kind_name(x->kind),
-                                      .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
-                                      .phase = "update",
-                                      .bytes = update_cost(u, x).bytes,
-                                      .number = i,
-                                      .is_exchange = x->axis != NULL && mega_axis_has_others(x->axis)},
-                began);
+    profile_update(u,
+                   &(mega_profile_event){.name = update_kind_name(x->kind),
+                                         .scope = x->bucket >= 0 ? u->scope[x->bucket] : "",
+                                         .phase = "update",
+                                         .bytes = update_cost(u, x).bytes,
+                                         .number = i,
+                                         .is_exchange = x->axis != NULL && mega_axis_has_others(x->axis)},
+                   began);
     return MEGA_OK;
 }
 

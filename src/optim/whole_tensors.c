@@ -18,7 +18,7 @@ static bool begins_tensor(const mega_param *p, int k, bool splits)
 
 /* A matrix X is orthogonalized with a Gram matrix over its shorter dimension; over the dimension that is not cut if it
  * is cut over tp, since the Gram matrices of all ranks can then be added. */
-static double flops_of(const whole_tensor *t)
+static double whole_tensor_flops(const whole_tensor *t)
 {
     const bool by_columns = t->is_cut ? t->cut_dim == 0 : t->rows > t->cols;
     const double n = (double)(by_columns ? t->cols : t->rows), k = (double)(by_columns ? t->rows : t->cols);
@@ -40,7 +40,7 @@ static whole_tensor tensor_of(const mega_param *p, int param, int first_part, in
     for (int k = first_part; k < end_part && p->cut_dim == 0; k++) t.whole[0] += p->part[k].rows;
     t.rows = p->cut_dim == 0 ? t.whole[0] / (p->shape[0] / p->local_shape[0]) : p->local_shape[0];
     if (p->num_parts <= 1) t.whole[0] = p->true_shape[0]; /* padding depends on the layout */
-    t.flops = t.is_matrix ? flops_of(&t) : 0;
+    t.flops = t.is_matrix ? whole_tensor_flops(&t) : 0;
     return t;
 }
 
