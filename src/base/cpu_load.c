@@ -29,7 +29,7 @@ struct mega_cpu_meter {
 };
 
 /* The path of a file in /proc/PID; pid 0 means this process. */
-static const char *path_of(char out[512], const char *proc, int pid, const char *file)
+static const char *proc_path(char out[512], const char *proc, int pid, const char *file)
 {
     char name[16] = "self";
     if (pid != 0) snprintf(name, sizeof name, "%d", pid);
@@ -55,7 +55,7 @@ static bool find_cores(bool *set, const char *proc, const int *pid, int num_pids
 {
     char text[16384], path[512];
     for (int i = 0; i < num_pids; i++) {
-        if (!mega_system_read(text, sizeof text, path_of(path, proc, pid[i], "status"))) return false;
+        if (!mega_system_read(text, sizeof text, proc_path(path, proc, pid[i], "status"))) return false;
         const char *list = strstr(text, "\nCpus_allowed_list:");
         if (list == NULL) return false;
         list += strlen("\nCpus_allowed_list:");
@@ -103,7 +103,7 @@ static bool meter_read_own(const mega_cpu_meter *m, double *out)
     for (int i = 0; i < m->num_pids; i++) {
         char path[512];
         mega_process_stat stat;
-        if (!mega_process_stat_read(path_of(path, m->proc, m->pid[i], "stat"), &stat)) return false;
+        if (!mega_process_stat_read(proc_path(path, m->proc, m->pid[i], "stat"), &stat)) return false;
         ticks += stat.user + stat.system;
     }
     *out = (double)ticks / (double)sysconf(_SC_CLK_TCK);

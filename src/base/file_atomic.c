@@ -44,7 +44,7 @@ mega_status mega_file_write_atomic(const char *path, const void *bytes, size_t n
     return st;
 }
 
-static mega_status copy_file(const char *from, const char *to)
+static mega_status atomic_copy_file(const char *from, const char *to)
 {
     mega_map map;
     MEGA_TRY(mega_map_open(from, &map));
@@ -60,7 +60,7 @@ mega_status mega_file_link(const char *from, const char *to)
     mega_status st = mega_file_remove(beside);
     if (st == MEGA_OK && link(from, beside) == 0) mega_file_report("link", from, beside, NULL, 0);
     else if (st == MEGA_OK)
-        st = copy_file(from, beside);
+        st = atomic_copy_file(from, beside);
     if (st == MEGA_OK) st = mega_file_rename(beside, to);
     /* rename does nothing where both are names of one file already, and leaves the first */
     mega_file_discard(beside);

@@ -44,7 +44,7 @@ static bool skip_behind(span *s, const char *text)
 /* ---- markup ---- */
 
 /* Returns the length of the word of the list with which the text begins, as a whole name in any case; 0: none. */
-static size_t name_of(const span *s, const char *const *words)
+static size_t text_kind_name(const span *s, const char *const *words)
 {
     for (; *words != NULL; words++) {
         const size_t m = strlen(*words);
@@ -79,13 +79,13 @@ static span behind_comments(const uint8_t *b, size_t n, bool *has_any)
 static bool begins_element(span s)
 {
     char name[16] = "<";
-    if (name_of(&s, elements) > 0 || name_of(&s, pages) > 0) return true;
+    if (text_kind_name(&s, elements) > 0 || text_kind_name(&s, pages) > 0) return true;
     if (!begins_with(&s, "</")) return false;
     span_skip(&s, 2);
     const size_t n = s.size < sizeof name - 2 ? s.size : sizeof name - 2;
     memcpy(name + 1, s.at, n);
     const span opened = {name, n + 1};
-    return name_of(&opened, elements) > 0 || name_of(&opened, pages) > 0;
+    return text_kind_name(&opened, elements) > 0 || text_kind_name(&opened, pages) > 0;
 }
 
 /* Skips the text of an element and its end, if nothing else comes before that. */
@@ -104,9 +104,9 @@ bool file_kind_is_html(const uint8_t *b, size_t n)
 {
     bool is_behind;
     span s = behind_comments(b, n, &is_behind);
-    if (name_of(&s, pages) > 0) return true;
+    if (text_kind_name(&s, pages) > 0) return true;
     const char *first = s.at + 1;
-    const size_t name = name_of(&s, elements);
+    const size_t name = text_kind_name(&s, elements);
     if (name == 0) return false;
     if (is_behind) return true;
     if (!skip_behind(&s, ">")) return false;
@@ -119,7 +119,7 @@ bool file_kind_is_xml(const uint8_t *b, size_t n)
     static const char *const words[] = {"<?xml", "<!doctype", "<error", "<svg", NULL};
     bool is_behind;
     const span s = behind_comments(b, n, &is_behind);
-    return name_of(&s, words) > 0;
+    return text_kind_name(&s, words) > 0;
 }
 
 /* ---- pickles ---- */

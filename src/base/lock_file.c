@@ -28,7 +28,7 @@ void lock_text_make(char out[LOCK_TEXT_BYTES])
 }
 
 /* Parses the value of a line "key     value", up to its newline. */
-static bool take_line(const char **at, const char *key, char *out, size_t size)
+static bool lock_take_line(const char **at, const char *key, char *out, size_t size)
 {
     const size_t n = strlen(key);
     if (strncmp(*at, key, n) != 0) return false;
@@ -45,10 +45,10 @@ static bool lock_text_parse(lock_found *f)
     char pid[24], start[24], since[24], token[MEGA_TOKEN_BYTES];
     const char *at = f->text + sizeof FIRST_LINE - 1;
     return strncmp(f->text, FIRST_LINE, sizeof FIRST_LINE - 1) == 0 &&
-           take_line(&at, "host", f->process.host, sizeof f->process.host) && take_line(&at, "pid", pid, sizeof pid) &&
-           take_line(&at, "start", start, sizeof start) &&
-           take_line(&at, "kernel", f->process.kernel, sizeof f->process.kernel) &&
-           take_line(&at, "since", since, sizeof since) && take_line(&at, "token", token, sizeof token) &&
+           lock_take_line(&at, "host", f->process.host, sizeof f->process.host) &&
+           lock_take_line(&at, "pid", pid, sizeof pid) && lock_take_line(&at, "start", start, sizeof start) &&
+           lock_take_line(&at, "kernel", f->process.kernel, sizeof f->process.kernel) &&
+           lock_take_line(&at, "since", since, sizeof since) && lock_take_line(&at, "token", token, sizeof token) &&
            sscanf(pid, "%ld", &f->process.pid) == 1 && sscanf(start, "%" SCNu64, &f->process.start) == 1 &&
            sscanf(since, "%lld", &f->since) == 1;
 }
@@ -149,7 +149,7 @@ bool lock_is_stale(const lock_found *f)
 }
 
 /* Returns whether `path` still leads to the open file. */
-static bool is_at(const char *path, int fd)
+static bool path_leads_to(const char *path, int fd)
 {
     struct stat a, b;
     return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
@@ -187,7 +187,7 @@ mega_status lock_file_hold(const char *path, int *out)
         }
         nanosleep(&(struct timespec){.tv_nsec = HOLD_WAIT_MS * 1000000L}, NULL);
     }
-    if (is_at(path, fd)) *out = fd;
+    if (path_leads_to(path, fd)) *out = fd;
     else
         close(fd);
     return MEGA_OK;

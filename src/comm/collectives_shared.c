@@ -64,7 +64,7 @@ static int64_t slice_of(const comm_op *op)
 
 /* ---- turns ---- */
 
-static size_t bytes_of(const comm_op *op, int64_t elements)
+static size_t bytes_of_elements(const comm_op *op, int64_t elements)
 {
     return (size_t)elements * mega_dtype_size(op->dtype);
 }
@@ -72,7 +72,7 @@ static size_t bytes_of(const comm_op *op, int64_t elements)
 /* Offset of the part for rank r in a buffer of rank `from`. */
 static size_t shared_part_at(const comm_op *op, int from, int r)
 {
-    return shared_is_whole(op) ? 0 : bytes_of(op, chunk_elements(op)) * (size_t)(r < from ? r : r - 1);
+    return shared_is_whole(op) ? 0 : bytes_of_elements(op, chunk_elements(op)) * (size_t)(r < from ? r : r - 1);
 }
 
 static void shared_fill(const comm_op *op, char *room)
@@ -85,21 +85,21 @@ static void shared_fill(const comm_op *op, char *room)
     }
     if (shared_is_whole(op) || op->kind == COMM_ALL_GATHER) {
         const int64_t count = shared_is_whole(op) ? op->count : comm_held(op, me, most);
-        memcpy(room, (const char *)op->in + bytes_of(op, op->at), bytes_of(op, count));
+        memcpy(room, (const char *)op->in + bytes_of_elements(op, op->at), bytes_of_elements(op, count));
         return;
     }
     for (int r = 0; r < op->comm->size; r++)
         if (r != me)
-            memcpy(room + shared_part_at(op, me, r), (const char *)op->in + bytes_of(op, comm_place(op, r)),
-                   bytes_of(op, comm_held(op, r, most)));
+            memcpy(room + shared_part_at(op, me, r), (const char *)op->in + bytes_of_elements(op, comm_place(op, r)),
+                   bytes_of_elements(op, comm_held(op, r, most)));
 }
 
 /* Where an all_reduce or reduce_scatter keeps this rank's own sum. */
 static char *own_sum(const comm_op *op)
 {
-    return (char *)op->out + bytes_of(op, shared_is_whole(op)               ? 0
-                                          : op->kind == COMM_REDUCE_SCATTER ? op->at
-                                                                            : comm_place(op, op->comm->rank));
+    return (char *)op->out + bytes_of_elements(op, shared_is_whole(op)               ? 0
+                                                   : op->kind == COMM_REDUCE_SCATTER ? op->at
+                                                                                     : comm_place(op, op->comm->rank));
 }
 
 static int64_t shared_own_count(const comm_op *op)
@@ -136,7 +136,7 @@ static bool post_sum(const comm_op *op)
 {
     char *room = shared_room(op);
     if (room == NULL) return false;
-    memcpy(room, own_sum(op), bytes_of(op, shared_own_count(op)));
+    memcpy(room, own_sum(op), bytes_of_elements(op, shared_own_count(op)));
     shared_post(op);
     return true;
 }
@@ -150,7 +150,7 @@ static mega_status shared_reduce(const comm_op *op, bool *done)
         const char *theirs = r == me ? NULL : shared_read(op, r);
         if (r != me && theirs == NULL) return MEGA_OK;
         if (r != me) MEGA_TRY(shared_check_call(op, r, theirs));
-        from[r] = r == me ? (const char *)op->in + bytes_of(op, shared_is_whole(op) ? 0 : comm_place(op, me))
+        from[r] = r == me ? (const char *)op->in + bytes_of_elements(op, shared_is_whole(op) ? 0 : comm_place(op, me))
                           : theirs + shared_part_at(op, r, me);
     }
     comm_reduce(own_sum(op), from, size, shared_own_count(op), op->dtype, op->reduce);
@@ -163,8 +163,8 @@ static mega_status shared_reduce(const comm_op *op, bool *done)
 /* Copies a member's part from its post. *there false: its process has ended; the wait then reports that. */
 static mega_status shared_copy_part(const comm_op *op, int member, const char *posted, bool *there)
 {
-    void *out = (char *)op->out + bytes_of(op, comm_place(op, member));
-    const size_t bytes = bytes_of(op, comm_held(op, member, chunk_elements(op)));
+    void *out = (char *)op->out + bytes_of_elements(op, comm_place(op, member));
+    const size_t bytes = bytes_of_elements(op, comm_held(op, member, chunk_elements(op)));
     const void *theirs;
     *there = true;
     if (!shared_is_reached(op)) {

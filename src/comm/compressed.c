@@ -172,7 +172,7 @@ static void compress_mean(const mean *m)
     }
 }
 
-static void expand(const mean *m)
+static void expand_signs(const mean *m)
 {
     int64_t before = 0;
     for (int t = 0; t < m->tensors; t++) {
@@ -211,6 +211,6 @@ mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const m
     MEGA_TRY(mega_comm_all_to_all(comm, name, m.received, m.sent, m.row, MEGA_U8));
     compress_mean(&m);
     MEGA_TRY(mega_comm_all_gather(comm, name, m.sent, m.sent + m.rank * m.row, m.row, MEGA_U8));
-    expand(&m);
+    expand_signs(&m);
     return MEGA_OK;
 }

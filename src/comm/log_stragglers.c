@@ -19,7 +19,7 @@ static bool is_of(const comm_log_line *x, const mega_comm *comm)
     return x->comm == comm && strcmp(x->group, comm->name) == 0 && x->ranks == comm->size && is_collective(x->kind);
 }
 
-static void hash_lines(const struct comm_log *l, const mega_comm *comm, double half[HASH_HALVES])
+static void stragglers_hash_lines(const struct comm_log *l, const mega_comm *comm, double half[HASH_HALVES])
 {
     uint64_t hash = MEGA_HASH_START;
     for (int i = 0; i < l->lines; i++) {
@@ -35,7 +35,7 @@ static void hash_lines(const struct comm_log *l, const mega_comm *comm, double h
 static mega_status compare_lines(const struct comm_log *l, mega_comm *comm, bool *same)
 {
     double least[HASH_HALVES], most[HASH_HALVES];
-    hash_lines(l, comm, least);
+    stragglers_hash_lines(l, comm, least);
     memcpy(most, least, sizeof most);
     MEGA_TRY(mega_comm_all_reduce(comm, "stragglers", least, HASH_HALVES, MEGA_F64, MEGA_REDUCE_MIN));
     MEGA_TRY(mega_comm_all_reduce(comm, "stragglers", most, HASH_HALVES, MEGA_F64, MEGA_REDUCE_MAX));

@@ -165,7 +165,8 @@ mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_
 
 /* ---- without an engine ---- */
 
-static mega_status check_alone(const char *call, const mega_model *m, int programs, int program, const void *given)
+static mega_status parts_check_alone(const char *call, const mega_model *m, int programs, int program,
+                                     const void *given)
 {
     if (m == NULL || given == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: its %s is NULL; give it", call, m == NULL ? "model" : "last argument");
@@ -177,7 +178,7 @@ static mega_status check_alone(const char *call, const mega_model *m, int progra
 /* Describes micro-batches with one row per tp rank, so that sequence parallelism can divide the rows. */
 mega_status mega_model_declare(const mega_model *m, int programs, mega_params *params)
 {
-    MEGA_TRY(check_alone("mega_model_declare", m, programs, 0, params));
+    MEGA_TRY(parts_check_alone("mega_model_declare", m, programs, 0, params));
     const mega_layout *layout = mega_params_layout(params);
     const mega_model_sizes sizes = {.mode = MEGA_EVAL, .samples = layout->tp.size, .positions = 1};
     mega_model_parts *parts = NULL;
@@ -192,7 +193,7 @@ mega_status mega_model_declare(const mega_model *m, int programs, mega_params *p
 
 mega_status mega_model_describe(const mega_model *m, int programs, int program, mega_model_sizes what, mega_graph *g)
 {
-    MEGA_TRY(check_alone("mega_model_describe", m, programs, program, g));
+    MEGA_TRY(parts_check_alone("mega_model_describe", m, programs, program, g));
     const mega_mode mode = what.mode;
     mega_model_parts *parts = NULL;
     if (mode == MEGA_TRAIN) what.mode = MEGA_EVAL;

@@ -41,7 +41,7 @@ static void end_blocks(mega_program *p, int i, int slot)
 
 /* Keeps the first failure, and the run goes on: other ranks wait for messages and collectives of this one, which would
  * otherwise be said to make different calls. */
-static void keep_failure(mega_program *p, int i, int slot)
+static void probes_keep_failure(mega_program *p, int i, int slot)
 {
     if (p->failed.code != MEGA_OK) return;
     const mega_status st = mega_program_check_finite(p, i, slot, p->g->dtype != MEGA_F16);
@@ -127,7 +127,7 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
 const program_probe *mega_program_probe(const mega_program *p)
 {
     static const program_probe none = {.before = NULL}, watched = {.made = watch_results};
-    static const program_probe checked = {.before = begin_blocks, .made = keep_failure, .after = end_blocks};
+    static const program_probe checked = {.before = begin_blocks, .made = probes_keep_failure, .after = end_blocks};
     static const program_probe profiled = {.before = note_begin, .ran = note_end};
     if (p->found != NULL || p->observer != NULL) return &watched;
     return p->check > 0 ? &checked : p->profile != NULL ? &profiled : &none;

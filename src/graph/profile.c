@@ -35,7 +35,7 @@ static void profile_add(mega_profile *p, const profile_event *e)
         p->event[p->count++] = *e;
 }
 
-static bool is_exchange(const instruction *op)
+static bool profile_is_exchange(const instruction *op)
 {
     return mega_op_is_collective(op->kind) || (mega_op_is_bucket(op->kind) && !mega_op_is_local_bucket(op->kind));
 }
@@ -65,7 +65,7 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
                                     .flops = cost.flops,
                                     .bytes = cost.bytes,
                                     .number = instruction_number,
-                                    .is_exchange = is_exchange(op)});
+                                    .is_exchange = profile_is_exchange(op)});
 }
 
 void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profile_moment begin, mega_profile_moment end)

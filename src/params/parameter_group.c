@@ -37,23 +37,23 @@ typedef struct group_mistakes {
     char text[512];
 } group_mistakes;
 
-static void add_mistake(group_mistakes *m, const char *problem, const char *found)
+static void group_add_mistake(group_mistakes *m, const char *problem, const char *found)
 {
     const size_t used = strlen(m->text);
     snprintf(m->text + used, sizeof m->text - used, "%s%s%.100s", used > 0 ? ", " : "", problem, found);
 }
 
 /* Returns whether the setting has this name; its number is then read or a mistake. */
-static bool read_number(group_mistakes *m, const char *setting, const char *name, double *out)
+static bool group_read_number(group_mistakes *m, const char *setting, const char *name, double *out)
 {
     const size_t length = strlen(name);
     char *end;
     if (strncmp(setting, name, length) != 0 || setting[length] != '=') return false;
     const double value = strtod(setting + length + 1, &end);
     const bool is_number = end != setting + length + 1 && *end == '\0' && isfinite(value) && value >= 0;
-    if (!is_number) add_mistake(m, "found ", setting);
+    if (!is_number) group_add_mistake(m, "found ", setting);
     else if (!isnan(*out))
-        add_mistake(m, "it is set twice: ", name);
+        group_add_mistake(m, "it is set twice: ", name);
     else
         *out = value;
     return true;
@@ -63,23 +63,23 @@ static void read_setting(group *g, group_mistakes *m, const char *setting)
 {
     const bool is_frozen = strcmp(setting, "frozen") == 0;
     if (is_frozen || strcmp(setting, "trained") == 0) {
-        if (g->training != UNCHANGED) add_mistake(m, "frozen or trained is set twice", "");
+        if (g->training != UNCHANGED) group_add_mistake(m, "frozen or trained is set twice", "");
         g->training = is_frozen ? FROZEN : TRAINED;
         return;
     }
-    if (!read_number(m, setting, "lr", &g->lr) && !read_number(m, setting, "lr_scale", &g->lr_scale) &&
-        !read_number(m, setting, "weight_decay", &g->weight_decay))
-        add_mistake(m, "found ", setting);
+    if (!group_read_number(m, setting, "lr", &g->lr) && !group_read_number(m, setting, "lr_scale", &g->lr_scale) &&
+        !group_read_number(m, setting, "weight_decay", &g->weight_decay))
+        group_add_mistake(m, "found ", setting);
 }
 
 static void check_settings(const group *g, group_mistakes *m)
 {
     if (g->lr == 0 || g->lr_scale == 0)
-        add_mistake(m, "a learning rate of 0; frozen does not train parameters: found ",
-                    g->lr == 0 ? "lr=0" : "lr_scale=0");
-    if (!isnan(g->lr) && !isnan(g->lr_scale)) add_mistake(m, "it has both lr and lr_scale", "");
+        group_add_mistake(m, "a learning rate of 0; frozen does not train parameters: found ",
+                          g->lr == 0 ? "lr=0" : "lr_scale=0");
+    if (!isnan(g->lr) && !isnan(g->lr_scale)) group_add_mistake(m, "it has both lr and lr_scale", "");
     if (g->training == FROZEN && !(isnan(g->lr) && isnan(g->lr_scale) && isnan(g->weight_decay)))
-        add_mistake(m, "frozen parameters have no learning rate and no weight decay", "");
+        group_add_mistake(m, "frozen parameters have no learning rate and no weight decay", "");
 }
 
 static void read_pattern(group *g, group_mistakes *m)
@@ -88,14 +88,14 @@ static void read_pattern(group *g, group_mistakes *m)
     g->is_regex = strncmp(g->text, "re:", 3) == 0;
     if (g->text[0] == '\0' || (g->is_regex && g->text[3] == '\0')) {
         g->is_regex = false; /* nothing to free */
-        add_mistake(m, "it has no pattern", "");
+        group_add_mistake(m, "it has no pattern", "");
     }
     if (!g->is_regex) return;
     const int failed = regcomp(&g->regex, g->text + 3, REG_EXTENDED | REG_NOSUB);
     if (failed == 0) return;
     regerror(failed, &g->regex, why, sizeof why);
     g->is_regex = false; /* nothing to free */
-    add_mistake(m, "its regular expression has a mistake: ", why);
+    group_add_mistake(m, "its regular expression has a mistake: ", why);
 }
 
 /* The settings begin after the last colon, since a regular expression may contain others. */

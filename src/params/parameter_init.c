@@ -86,7 +86,7 @@ static double init_value_at(fill *f, const origin *o, int64_t row, int64_t col)
     return o->scale * f->normal[index % RUN];
 }
 
-static double scale_of(const mega_param *r, const int64_t shape[2])
+static double init_scale(const mega_param *r, const int64_t shape[2])
 {
     const double out = (double)shape[0], in = (double)shape[1];
     switch (r->init) {
@@ -107,7 +107,7 @@ static void find_origins(fill *f, const mega_params *p)
         o->at = stretch[i];
         mega_param_file_shape(r, stretch[i].tensor, o->shape);
         o->hash = mega_name_hash(mega_param_file_name(r, stretch[i].tensor));
-        o->scale = scale_of(r, o->shape);
+        o->scale = init_scale(r, o->shape);
     }
 }
 

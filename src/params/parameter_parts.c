@@ -67,7 +67,7 @@ void mega_param_file_shape(const mega_param *r, int file, int64_t out[2])
         if (r->file_of[i] == file) out[r->cut_dim] += r->part[i].rows;
 }
 
-static bool goes_on(const mega_param_stretch *a, const mega_param_stretch *b)
+static bool stretch_continues(const mega_param_stretch *a, const mega_param_stretch *b)
 {
     return a->tensor == b->tensor && a->runs == 1 && b->runs == 1 && b->local == a->local + a->rows &&
            b->whole == a->whole + a->rows && b->file == a->file + a->rows;
@@ -92,7 +92,7 @@ int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_str
                                 .stride = apart ? part->stride : 0,
                                 .tensor = r->num_parts > 0 ? r->file_of[i] : 0};
         before += part->rows;
-        if (count > 0 && goes_on(&out[count - 1], &s)) out[count - 1].rows += s.rows;
+        if (count > 0 && stretch_continues(&out[count - 1], &s)) out[count - 1].rows += s.rows;
         else
             out[count++] = s;
     }

@@ -85,7 +85,7 @@ mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket)
 
 /* ---- conversions, on one thread: they move through memory once ---- */
 
-static int64_t piece_of(int64_t left)
+static int64_t reduced_piece(int64_t left)
 {
     return left < PIECE ? left : PIECE;
 }
@@ -119,7 +119,7 @@ static void round_in_place(void *numbers, int64_t count, mega_dtype acc, mega_dt
     float value[PIECE];
     uint16_t rounded[PIECE];
     for (int64_t at = 0; at < count; at += PIECE) {
-        const int64_t n = piece_of(count - at);
+        const int64_t n = reduced_piece(count - at);
         load_piece(value, numbers, at, n, acc);
         mega_half_narrow(rounded, value, n, half);
         memcpy((char *)numbers + (size_t)at * sizeof *rounded, rounded, (size_t)n * sizeof *rounded);
@@ -132,7 +132,7 @@ static void widen_to(void *to, const void *half_numbers, int64_t count, mega_dty
     float value[PIECE];
     uint16_t rounded[PIECE];
     for (int64_t at = (count - 1) / PIECE * PIECE; at >= 0 && count > 0; at -= PIECE) {
-        const int64_t n = piece_of(count - at);
+        const int64_t n = reduced_piece(count - at);
         memcpy(rounded, (const char *)half_numbers + (size_t)at * sizeof *rounded, (size_t)n * sizeof *rounded);
         mega_half_widen(value, rounded, n, half);
         store_piece(to, value, at, n, acc);

@@ -31,7 +31,7 @@ static double cpu_seconds(void)
 }
 
 /* Returns the operations per second of the whole team in this loop: the best of several tries. */
-static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *sink))
+static mega_peak peak_rate_of(mega_team *team, double (*loop)(int64_t rounds, float *sink))
 {
     spin s = {.loop = loop, .rounds = PILOT_ROUNDS};
     mega_peak best = {0, 0};
@@ -51,11 +51,11 @@ static mega_peak rate_of(mega_team *team, double (*loop)(int64_t rounds, float *
 /* On some processors bf16 dot products are slower than fp32 multiply-adds, so every kind of instruction is measured. */
 mega_peak mega_cpu_peak_measure(mega_team *team, mega_dtype dtype)
 {
-    mega_peak best = rate_of(team, mega_cpu_bodies_get()->spin_fma);
+    mega_peak best = peak_rate_of(team, mega_cpu_bodies_get()->spin_fma);
     if (dtype == MEGA_F64) best.flops /= 2;
     if (dtype != MEGA_BF16) return best;
     for (mega_isa isa = mega_cpu_isa(); mega_cpu_pairs_of(isa) != NULL; isa--) {
-        const mega_peak peak = rate_of(team, mega_cpu_pairs_of(isa)->spin);
+        const mega_peak peak = peak_rate_of(team, mega_cpu_pairs_of(isa)->spin);
         if (peak.flops > best.flops) best = peak;
     }
     return best;

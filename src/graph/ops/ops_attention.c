@@ -67,7 +67,7 @@ static mega_status expect_qkv(const mega_graph *g, const instruction *op, int q,
     return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, keys, kv_width(s)));
 }
 
-static mega_status check_rules(const instruction *op)
+static mega_status attention_check_rules(const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
     const mega_attention_rules *r = &s->rules;
@@ -151,7 +151,7 @@ static mega_status attention_check_shape(const instruction *op)
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope,
                          s->dropout);
     MEGA_TRY(check_keys(op));
-    return check_rules(op);
+    return attention_check_rules(op);
 }
 
 /* ---- attention: in qkv (or q), key_begin [T] or none, sample_id [T] or none, k and v or none, key_end [T] or none,
@@ -268,7 +268,7 @@ typedef struct qkv_columns {
     int64_t ld_q, ld_kv;
 } qkv_columns;
 
-static qkv_columns columns_of(const op_binder *b, const mega_attention_shape *s, int32_t q, int32_t k, int32_t v)
+static qkv_columns attention_widths(const op_binder *b, const mega_attention_shape *s, int32_t q, int32_t k, int32_t v)
 {
     const size_t element = mega_dtype_size(b->g->dtype);
     char *const first = b->address(b, q);
@@ -290,7 +290,7 @@ typedef struct attention_tensors {
 static void fill_attention(const op_binder *b, mega_attention_args *a, const mega_attention_shape *s,
                            const attention_tensors *t)
 {
-    const qkv_columns x = columns_of(b, s, t->q, t->k, t->v);
+    const qkv_columns x = attention_widths(b, s, t->q, t->k, t->v);
     a->out = b->address(b, t->out);
     a->lse = b->address(b, t->lse);
     a->q = x.q;
@@ -381,7 +381,7 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
                                  .bias = op->in[ATTENTION_GRAD_BIAS],
                                  .sample_id = op->in[ATTENTION_GRAD_SAMPLE_ID]};
     const qkv_columns d =
-        columns_of(b, s, op->out[ATTENTION_GRAD_DQKV], op->out[ATTENTION_GRAD_DK], op->out[ATTENTION_GRAD_DV]);
+        attention_widths(b, s, op->out[ATTENTION_GRAD_DQKV], op->out[ATTENTION_GRAD_DK], op->out[ATTENTION_GRAD_DV]);
     fill_attention(b, &a->forward, s, &t);
     a->forward.head = a->head;
     a->dout = b->address(b, op->in[ATTENTION_GRAD_DOUT]);
@@ -465,7 +465,7 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
     a->k_cache = b->address(b, op->in[ATTENTION_CACHED_K_CACHE]);
     a->v_cache = b->address(b, op->in[ATTENTION_CACHED_V_CACHE]);
     const qkv_columns x =
-        columns_of(b, s, op->in[ATTENTION_CACHED_QKV], op->in[ATTENTION_CACHED_K], op->in[ATTENTION_CACHED_V]);
+        attention_widths(b, s, op->in[ATTENTION_CACHED_QKV], op->in[ATTENTION_CACHED_K], op->in[ATTENTION_CACHED_V]);
     a->q = x.q;
     a->k = x.k;
     a->v = x.v;

@@ -22,7 +22,7 @@ static int64_t pairs_of_keys(const mega_attention_args *a, int64_t n)
     return attention_end_queries(a, n) - attention_first_queries(a, n);
 }
 
-static int64_t pairs_of_head(const mega_attention_args *a)
+static int64_t attention_grad_pairs(const mega_attention_args *a)
 {
     int64_t pairs = 0;
     for (int64_t n = 0; n < attention_query_blocks(a); n++) pairs += pairs_of_queries(a, n);
@@ -47,7 +47,7 @@ static void cut_item(grad_body *body, const mega_attention_grad_args *g, int64_t
 {
     const mega_attention_args *a = &g->forward;
     const int64_t blocks = attention_key_blocks(a), queries = attention_query_blocks(a);
-    const int64_t keys = KEYS_COST * pairs_of_head(a);
+    const int64_t keys = KEYS_COST * attention_grad_pairs(a);
     attention_part part = {.keys = true};
     part.key_begin = blocks_before(a, pairs_of_keys, blocks, begin / KEYS_COST);
     part.key_end = blocks_before(a, pairs_of_keys, blocks, end / KEYS_COST);
@@ -126,7 +126,7 @@ static void cpu_attention_grad_run(mega_team *team, const void *args)
     if (a->bias != NULL) attention_fill_buckets(a, g->head.scratch);
     mega_team *const all = items * a->seq * a->keys < CPU_SMALL_JOB ? NULL : team;
     const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
-    const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = pairs_of_head(a);
+    const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = attention_grad_pairs(a);
     grad_job job = {.args = g,
                     .body = pairs != NULL ? pairs->attention_grad : mega_cpu_bodies_get()->attention_grad,
                     .whole = items - cut,
