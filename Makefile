@@ -10,6 +10,8 @@
 #   make check-shuffle   the tests of what threads compute, with pieces of work handed out in a shuffled order
 #   make check-mpich     builds with MPICH in place of Open MPI and runs the tests of ranks (apt-get install mpich libmpich-dev)
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
+#   make software-device a GPU in software for tests: build/libmega_software_cuda.so (tests/device/README.md)
+#   make check-device    the tests of the software device with all seeds
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
 #   make mutants         plants mistakes in a copy of the tree, one after the other: a test must notice each (only=PATTERN)
 #   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
@@ -25,7 +27,7 @@ only ?=
 but ?=
 is_far := $(filter far,$(MEGA_DEVICE))
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang crash mutants fuzz bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang software-device check-device crash mutants fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -90,6 +92,15 @@ check-clang:
 	else \
 		echo "SKIPPED: clang is not there (apt-get install clang)"; \
 	fi
+
+software-device:
+	@tools/build.sh release software-device
+	@ls -1 build/libmega_software_cuda*.so
+
+check-device:
+	@tools/install_packages.sh check
+	@tools/build.sh release
+	@MEGA_DEVICE_SEEDS=50 tools/check.sh build -L device $(if $(only),-R '$(only)')
 
 kills ?= 1000
 # calls failed of each kind and command beyond the first two; 0: every one

@@ -51,6 +51,28 @@ mega_device_kernels(device_kernels_tests OFF ${device_folder}/kernels.cu)
 mega_device_kernels(device_kernels_tests_watched ON ${device_folder}/kernels.cu)
 mega_device_library(device_runner ${device_folder}/fiber.c ${device_folder}/runner.c ${device_folder}/warp.c)
 mega_device_library(device_watch ${device_folder}/watch.c)
+mega_device_library(device_no_watch ${device_folder}/watch_none.c)
+file(GLOB driver_files CONFIGURE_DEPENDS ${device_folder}/software*.c)
+mega_device_library(device_driver ${driver_files})
+mega_device_library(device_driver_exits ${driver_files}) # of the libraries: a report of the watch becomes an exit status
+target_compile_definitions(device_driver_exits PRIVATE SOFTWARE_EXITS=1)
+
+# The libraries that take the place of libcuda.so.1: MEGA_CUDA_LIBRARY=build/libmega_software_cuda.so. All kernels of the
+# backend are in them without being listed; *_body.cu are included by others.
+file(GLOB kernel_files CONFIGURE_DEPENDS ${cuda_folder}/*.cu ${cuda_folder}/*/*.cu)
+list(FILTER kernel_files EXCLUDE REGEX "_body\\.cu$")
+function(mega_software_library name watch watched)
+    mega_device_kernels(${name}_kernels ${watched} ${kernel_files} ${device_folder}/kernels.cu)
+    add_library(${name} SHARED $<TARGET_OBJECTS:device_runner> $<TARGET_OBJECTS:${watch}> $<TARGET_OBJECTS:device_driver_exits>
+        $<TARGET_OBJECTS:${name}_kernels>)
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m rt)
+    target_link_options(${name} PRIVATE -Wl,--version-script=${device_folder}/exports.map -Wl,-z,defs)
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${device_folder}/exports.map)
+endfunction()
+mega_software_library(mega_software_cuda device_no_watch OFF)
+mega_software_library(mega_software_cuda_watched device_watch ON)
+add_custom_target(software-device DEPENDS mega_software_cuda mega_software_cuda_watched)
 
 # mega_device_test(NAME objects…): test_NAME.c with these.
 function(mega_device_test name)
@@ -63,6 +85,7 @@ function(mega_device_test name)
 endfunction()
 mega_device_test(test_runner device_runner device_kernels_tests)
 mega_device_test(test_watch device_runner device_kernels_tests_watched device_watch)
+mega_device_test(test_driver device_runner device_kernels_tests_watched device_watch device_driver)
 # The same with the fibers of processors that have no switch of their own.
 mega_device_library(device_fiber_any ${device_folder}/fiber.c)
 target_compile_definitions(device_fiber_any PRIVATE MEGA_FIBER_UCONTEXT=1)

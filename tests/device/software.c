@@ -1,0 +1,322 @@
+/* The state of the software driver, and what can be asked of its devices. */
+#include "software.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+software_state software;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local cu_context current;
+
+uint32_t software_draw(void)
+{
+    software.random ^= software.random << 13;
+    software.random ^= software.random >> 7;
+    software.random ^= software.random << 17;
+    return (uint32_t)(software.random >> 32);
+}
+
+static void seed_set(uint64_t seed)
+{
+    software.random = (seed + 1) * 0xD1342543DE82EF95u | 1;
+    for (int i = 0; i < 4; i++) software_draw();
+    device_seed(seed);
+}
+
+void software_say(const char *format, ...)
+{
+    char text[600];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fprintf(stderr, "software device: %s\n", text);
+}
+
+static uint64_t setting(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL && *text != 0 ? strtoull(text, NULL, 10) : fallback;
+}
+
+/* MEGA_SOFTWARE_CUDA_FAIL: N, or NAME:N. */
+static void fail_set(const char *text)
+{
+    const char *colon = text != NULL ? strchr(text, ':') : NULL;
+    software.fail_count = software.fail_at = 0;
+    software.fail_name[0] = 0;
+    if (text == NULL) return;
+    if (colon != NULL) snprintf(software.fail_name, sizeof software.fail_name, "%.*s", (int)(colon - text), text);
+    software.fail_at = strtoull(colon != NULL ? colon + 1 : text, NULL, 10);
+}
+
+static void settings_read(void)
+{
+    software.limit = setting("MEGA_SOFTWARE_CUDA_MEMORY", (uint64_t)2 << 30);
+    software.devices = (int)setting("MEGA_SOFTWARE_CUDA_DEVICES", 1);
+    if (software.devices > 8) software.devices = 8;
+    software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
+    fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    seed_set(setting("MEGA_SOFTWARE_CUDA_SEED", 0));
+}
+
+/* Whether this call is the one that was chosen to fail. */
+static bool fails_now(const char *name)
+{
+    software.counts.calls++;
+    if (software.fail_at == 0 || (software.fail_name[0] != 0 && strcmp(software.fail_name, name) != 0)) return false;
+    if (++software.fail_count != software.fail_at) return false;
+    software_say("%s fails, as asked", name);
+    return true;
+}
+
+cu_result software_enter(const char *name, cu_result error)
+{
+    pthread_mutex_lock(&lock);
+    if (fails_now(name)) {
+        if (error == CU_LAUNCH_FAILED || error == CU_ECC_UNCORRECTABLE) software.sticky = error;
+        return error;
+    }
+    return software.is_initialized ? software.sticky : CU_NOT_INITIALIZED;
+}
+
+cu_result software_enter_context(const char *name, cu_result error)
+{
+    const cu_result r = software_enter(name, error);
+    return r == CU_OK && current == NULL ? CU_INVALID_CONTEXT : r;
+}
+
+cu_result software_leave(cu_result result)
+{
+    if (software.is_open) software_close();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void software_reset(uint64_t seed)
+{
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        struct CUstream_st *s = &software.stream[i];
+        while (s->first != NULL) {
+            queued *q = s->first;
+            s->first = q->next;
+            queued_free(q);
+        }
+        free(s->operands);
+        *s = (struct CUstream_st){.number = i, .last = &s->first};
+    }
+    software_memory_reset();
+    software.sticky = CU_OK;
+    software.host = (watch_clock){{0}};
+    memset(software.lane_count, 0, sizeof software.lane_count);
+    software.counts = (software_counts){0};
+    software.next_lane = MOST_STREAMS;
+    fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    seed_set(seed);
+}
+
+/* ---- functions of the driver ---- */
+
+cu_result cuInit(unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    if (fails_now("cuInit")) return software_leave(CU_NO_DEVICE);
+    if (software.is_initialized) return software_leave(CU_OK);
+    if (flags != 0) return software_leave(CU_INVALID_VALUE);
+    settings_read();
+    if (software.devices == 0) return software_leave(CU_NO_DEVICE);
+    for (int i = 0; i < MOST_STREAMS; i++)
+        software.stream[i] = (struct CUstream_st){.number = i, .last = &software.stream[i].first};
+    for (int i = 0; i < software.devices; i++) software.context[i].device = i;
+    software.next_lane = MOST_STREAMS;
+    software_memory_begin();
+    watch_begin();
+    software.is_initialized = true;
+    return software_leave(CU_OK);
+}
+
+cu_result cuDriverGetVersion(int *version)
+{
+    const cu_result r = software_enter("cuDriverGetVersion", CU_INVALID_VALUE);
+    /* the only question that may be asked before cuInit */
+    *version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
+    return software_leave(r == CU_NOT_INITIALIZED ? CU_OK : r);
+}
+
+static const struct error_text {
+    cu_result error;
+    const char *name, *text;
+} error_texts[] = {
+    {CU_OK, "CUDA_SUCCESS", "no error"},
+    {CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {CU_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {CU_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CU_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CU_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CU_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CU_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "operation would result in a merge of separate capture"
+     " sequences"},
+    {CU_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
+    {CU_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {CU_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+};
+
+static const struct error_text *error_find(cu_result error)
+{
+    for (size_t i = 0; i < sizeof error_texts / sizeof *error_texts; i++)
+        if (error_texts[i].error == error) return &error_texts[i];
+    return NULL;
+}
+
+cu_result cuGetErrorName(cu_result error, const char **text)
+{
+    const struct error_text *e = error_find(error);
+    *text = e != NULL ? e->name : "CUDA_ERROR_UNKNOWN";
+    return CU_OK;
+}
+
+cu_result cuGetErrorString(cu_result error, const char **text)
+{
+    const struct error_text *e = error_find(error);
+    *text = e != NULL ? e->text : "unknown error";
+    return CU_OK;
+}
+
+cu_result cuDeviceGetCount(int *count)
+{
+    const cu_result r = software_enter("cuDeviceGetCount", CU_NO_DEVICE);
+    *count = r == CU_OK ? software.devices : 0;
+    return software_leave(r);
+}
+
+static cu_result enter_device(const char *name, cu_device device)
+{
+    const cu_result r = software_enter(name, CU_INVALID_DEVICE);
+    return r == CU_OK && (device < 0 || device >= software.devices) ? CU_INVALID_DEVICE : r;
+}
+
+cu_result cuDeviceGet(cu_device *out, int ordinal)
+{
+    const cu_result r = enter_device("cuDeviceGet", ordinal);
+    *out = ordinal;
+    return software_leave(r);
+}
+
+cu_result cuDeviceGetName(char *name, int bytes, cu_device device)
+{
+    const cu_result r = enter_device("cuDeviceGetName", device);
+    if (r == CU_OK) snprintf(name, (size_t)bytes, "software device");
+    return software_leave(r);
+}
+
+cu_result cuDeviceGetPCIBusId(char *text, int bytes, cu_device device)
+{
+    const cu_result r = enter_device("cuDeviceGetPCIBusId", device);
+    if (r == CU_OK) snprintf(text, (size_t)bytes, "0000:%02x:00.0", (unsigned)device + 1);
+    return software_leave(r);
+}
+
+cu_result cuDeviceGetAttribute(int *value, unsigned attribute, cu_device device)
+{
+    const cu_result r = enter_device("cuDeviceGetAttribute", device);
+    static const int values[][2] = {{CU_MAX_THREADS_PER_BLOCK, DEVICE_MOST_THREADS},
+                                    {CU_MULTIPROCESSORS, 4},
+                                    {CU_CLOCK_KHZ, 1000000},
+                                    {CU_MEMORY_CLOCK_KHZ, 1000000},
+                                    {CU_MEMORY_BUS_BITS, 64},
+                                    {CU_CAPABILITY_MAJOR, 8},
+                                    {CU_CAPABILITY_MINOR, 0},
+                                    {CU_SHARED_BYTES_OPTIN, DEVICE_MOST_SHARED}};
+    *value = 0;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if ((unsigned)values[i][0] == attribute) *value = values[i][1];
+    return software_leave(r);
+}
+
+cu_result cuDeviceTotalMem_v2(size_t *bytes, cu_device device)
+{
+    const cu_result r = enter_device("cuDeviceTotalMem_v2", device);
+    *bytes = software.limit;
+    return software_leave(r);
+}
+
+cu_result cuDevicePrimaryCtxRetain(cu_context *out, cu_device device)
+{
+    cu_result r = software_enter("cuDevicePrimaryCtxRetain", CU_OUT_OF_MEMORY);
+    if (r == CU_OK && (device < 0 || device >= software.devices)) r = CU_INVALID_DEVICE;
+    if (r == CU_OK) (*out = &software.context[device])->retained++;
+    return software_leave(r);
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
+{
+    cu_result r = enter_device("cuDevicePrimaryCtxRelease_v2", device);
+    if (r == CU_OK && software.context[device].retained-- == 0) r = CU_INVALID_CONTEXT;
+    return software_leave(r);
+}
+
+cu_result cuCtxSetCurrent(cu_context context)
+{
+    cu_result r = software_enter("cuCtxSetCurrent", CU_INVALID_CONTEXT);
+    if (r == CU_OK && context != NULL && context->retained == 0) r = CU_INVALID_CONTEXT;
+    if (r == CU_OK) current = context;
+    return software_leave(r);
+}
+
+/* ---- for tests ---- */
+
+/* Returns a number that a test may ask for by its name (dlsym), 0 for an unknown one. */
+uint64_t mega_software_cuda_count(const char *name)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {{"calls", software.counts.calls},
+               {"work", software.counts.work},
+               {"launches", software.counts.launches},
+               {"copies", software.counts.copies},
+               {"waits", software.counts.waits},
+               {"allocated", software.used},
+               {"most allocated", software.counts.most_allocated},
+               {"accesses", watch_accesses()},
+               {"reports", watch_reports()},
+               {"switches", device_switches()}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i].name) == 0) return all[i].value;
+    return 0;
+}
+
+#ifdef SOFTWARE_EXITS
+__attribute__((destructor)) static void leave(void)
+{
+    if (getenv("MEGA_SOFTWARE_CUDA_COUNTS") != NULL)
+        software_say("%llu calls, %llu pieces of work, %llu launches, %llu copies, %llu waits, %llu bytes at most, "
+                     "%llu accesses watched, %llu reports",
+                     (unsigned long long)software.counts.calls, (unsigned long long)software.counts.work,
+                     (unsigned long long)software.counts.launches, (unsigned long long)software.counts.copies,
+                     (unsigned long long)software.counts.waits, (unsigned long long)software.counts.most_allocated,
+                     (unsigned long long)watch_accesses(), (unsigned long long)watch_reports());
+    if (watch_reports() > 0) _exit(88);
+}
+#endif
