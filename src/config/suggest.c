@@ -13,7 +13,7 @@ static char suggest_folded(char c)
     return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-static int least_of(int a, int b)
+static int cheaper_of(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -49,10 +49,10 @@ static int word_distance(const folded_word *a, const folded_word *b, int limit)
         now[0] = SLIP * (int)i;
         for (size_t j = 1; j <= m; j++) {
             const char x = a->letter[i - 1], y = b->letter[j - 1];
-            now[j] = least_of(least_of(now[j - 1], last[j]) + SLIP, last[j - 1] + (x != y ? OTHER_LETTER : 0));
+            now[j] = cheaper_of(cheaper_of(now[j - 1], last[j]) + SLIP, last[j - 1] + (x != y ? OTHER_LETTER : 0));
             if (i > 1 && j > 1 && x == b->letter[j - 2] && y == a->letter[i - 2])
-                now[j] = least_of(now[j], before[j - 2] + SLIP);
-            least_now = least_of(least_now, now[j]);
+                now[j] = cheaper_of(now[j], before[j - 2] + SLIP);
+            least_now = cheaper_of(least_now, now[j]);
         }
         /* stop early; a swap reaches two rows back, so both rows count */
         if (least_now > limit && least_before > limit) return limit + 1;

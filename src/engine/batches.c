@@ -81,7 +81,7 @@ static void read_ahead(mega_engine *e, engine_rows at)
     }
 }
 
-static mega_status read_batch(mega_engine *e, engine_batch_of of)
+static mega_status read_engine_batch(mega_engine *e, engine_batch_of of)
 {
     const uint32_t seed = e->options.dropout_seed;
     mega_batch *b = begin_batch(e, of);
@@ -94,9 +94,9 @@ static mega_status read_batch(mega_engine *e, engine_batch_of of)
 
 mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
 {
-    if (e->watch.profile == NULL) return read_batch(e, of);
+    if (e->watch.profile == NULL) return read_engine_batch(e, of);
     const mega_profile_moment began = mega_profile_now(e->options.team);
-    const mega_status st = read_batch(e, of);
+    const mega_status st = read_engine_batch(e, of);
     mega_profile_span(e->watch.profile, "data", began, mega_profile_now(e->options.team), 0);
     return st;
 }

@@ -181,8 +181,8 @@ static mega_status check_values(const mega_engine *e, const mega_engine_save_opt
 
 /* Limits the norm of weights to sqrt(FLT_MAX): squares of larger weights overflow f32, so the next loss would be NaN.
  * Moments may have any finite size. */
-static mega_status check_finite(const mega_engine *e, const mega_engine_save_options *o, const saved_tensors *weights,
-                                const saved_tensors *moments)
+static mega_status check_saved_finite(const mega_engine *e, const mega_engine_save_options *o,
+                                      const saved_tensors *weights, const saved_tensors *moments)
 {
     MEGA_TRY(check_values(e, o, weights, sqrt(FLT_MAX)));
     return check_values(e, o, moments, INFINITY);
@@ -198,7 +198,7 @@ mega_status engine_save(mega_engine *e, const mega_engine_save_options *o)
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
-    if (st == MEGA_OK) st = check_finite(e, o, &weights, &moments);
+    if (st == MEGA_OK) st = check_saved_finite(e, o, &weights, &moments);
     st = engine_begin_call(e, st);
     if (st == MEGA_OK) st = write_checkpoint(e, o, &weights, &moments, json);
     free(json);

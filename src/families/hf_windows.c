@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* With window W, position i sees i - W + 1 to i. */
-static void window_set(mega_model_shape *s, int64_t window)
+static void hf_set_window(mega_model_shape *s, int64_t window)
 {
     s->net.has_window = window > 0;
     s->net.window_left = window > 0 ? window - 1 : 0;
@@ -19,7 +19,7 @@ void hf_take_window(hf_reader *r, mega_model_shape *s, int64_t fallback)
     if (v != NULL && json_is_null(v)) window = 0;
     else if (v != NULL)
         window = hf_take_int(r, "sliding_window", 0);
-    window_set(s, window);
+    hf_set_window(s, window);
 }
 
 void hf_put_window(const mega_model_shape *s, void *user, hf_put *put)

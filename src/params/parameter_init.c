@@ -130,7 +130,7 @@ typedef struct fill_job {
 
 /* Fills rows of one parameter. A value depends on its position alone, so any division of the rows gives the same
  * bits. */
-static void fill_rows(void *user, int thread, int64_t begin, int64_t end)
+static void init_fill_rows(void *user, int thread, int64_t begin, int64_t end)
 {
     const fill_job *job = user;
     const mega_params *p = job->p;
@@ -164,7 +164,7 @@ mega_status mega_params_initialize_team(mega_params *p, uint32_t seed, mega_team
     MEGA_TRY(mega_params_check_buffer(p, "mega_params_initialize", MEGA_PARAMS_WEIGHTS));
     for (int i = 0; i < p->count; i++) {
         fill_job job = {p, i, seed};
-        mega_team_for(team, p->param[i].local_shape[0], 1, fill_rows, &job);
+        mega_team_for(team, p->param[i].local_shape[0], 1, init_fill_rows, &job);
     }
     return mega_params_publish(p);
 }

@@ -7,7 +7,8 @@
 #   - the guide of each room has the table of its files that tools/make_maps.sh makes of their first comments
 #   - links of Markdown lead to files and headings, and its lines of prose are wrapped at 120 columns
 #   - in every Markdown file, a table has its heading and the line below it, and no row stands apart
-# A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70.
+# A source file has at most 600 lines, except a generated one, and a function of C or of the shell at most 70. No two
+# source files of src/ have a static function of one name.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
@@ -145,6 +146,20 @@ functions='
 grep -E '\.(c|h|sh)$' "$temp/sources" | xargs -d '\n' awk -v counted="$temp/counted" "$functions" >>"$temp/long"
 while read -r what; do note "$what"; done <"$temp/long"
 [ "$(cat "$temp/counted")" -ge 5000 ] || note "only $(cat "$temp/counted") functions were found"
+
+# ---- names of static functions ----
+
+# Of loops that are compiled for several instruction sets or types (*_body.c), one may have two forms.
+grep -E '^src/.*\.c$' "$temp/files" | grep -vE '/tests/|_body\.c$' | xargs -d '\n' awk '
+    FNR == 1 { name = "" }
+    /^static [^=;]*\(/ && !/__attribute__/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
+    /^}/ { name = "" }
+    /^{/ && name != "" { print name, FILENAME; name = "" }' | sort -u >"$temp/statics"
+while read -r name; do
+    note "several files have a static function $name; give it the noun of its file:" \
+        "$(awk -v name="$name" '$1 == name { print $2 }' "$temp/statics" | xargs)"
+done < <(cut -d' ' -f1 "$temp/statics" | uniq -d)
+[ "$(wc -l <"$temp/statics")" -ge 4000 ] || note "only $(wc -l <"$temp/statics") static functions were found"
 
 # ---- who includes whom ----
 

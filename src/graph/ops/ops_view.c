@@ -3,7 +3,7 @@
 #include "graph_impl.h"
 
 /* Returns a view of a tensor that starts at element `first` and has this shape. */
-static int32_t view_of(mega_graph *g, int32_t of, tensor_shape shape, int64_t first)
+static int32_t view_add(mega_graph *g, int32_t of, tensor_shape shape, int64_t first)
 {
     const graph_tensor *t = &g->tensor[of];
     const graph_tensor view = {.role = ROLE_VIEW,
@@ -18,7 +18,7 @@ static int32_t view_of(mega_graph *g, int32_t of, tensor_shape shape, int64_t fi
 /* Returns a tensor reshaped to this shape, or the tensor itself if it has that shape. */
 static int32_t in_shape(mega_graph *g, int32_t t, tensor_shape shape)
 {
-    return mega_shape_equal(&g->tensor[t].shape, &shape) ? t : view_of(g, t, shape, 0);
+    return mega_shape_equal(&g->tensor[t].shape, &shape) ? t : view_add(g, t, shape, 0);
 }
 
 /* ---- rows ---- */
@@ -37,7 +37,7 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
     }
     tensor_shape shape = of->shape;
     shape.dim[0] = count;
-    return (mega_tensor){view_of(g, t.id, shape, begin * (mega_shape_count(&of->shape) / of->shape.dim[0]))};
+    return (mega_tensor){view_add(g, t.id, shape, begin * (mega_shape_count(&of->shape) / of->shape.dim[0]))};
 }
 
 /* ---- reshape ---- */

@@ -120,7 +120,7 @@ static inline size_t copy_of_three(const uint8_t *kinds, const uint8_t *text, si
 }
 
 /* Returns the kinds of the first character. What the table does not have may be of any kind. */
-static inline int kind_of(const mega_pipeline *p, const uint8_t *text, size_t n, size_t *length)
+static inline int spm_kind_of(const mega_pipeline *p, const uint8_t *text, size_t n, size_t *length)
 {
     uint32_t cp = *text;
     const int decoded = cp < 0x80 ? 1 : mega_utf8_decode(text, n, &cp);
@@ -155,7 +155,7 @@ static size_t put_same(const mega_pipeline *p, mega_span in, bool *blank, mega_b
         }
         if (*text >= 0xE0 && !p->kept_begins[*text] && copy_of_three(kinds, text, most - c.at, &c, &last, &begins) > 0)
             continue;
-        const int kind = kind_of(p, text, left, &n);
+        const int kind = spm_kind_of(p, text, left, &n);
         if (begins && (kind & MEGA_CHAR_FOLLOWS) != 0) break;
         begins = false;
         if ((kind & MEGA_CHAR_REPLACED) != 0) break;

@@ -430,7 +430,7 @@ static mega_status encode_found(unigram_run *r, found_words *f)
     return MEGA_OK;
 }
 
-static inline void add_word(const unigram_run *r, found_words *f, const uint8_t *word, size_t n, bool first)
+static inline void unigram_add_word(const unigram_run *r, found_words *f, const uint8_t *word, size_t n, bool first)
 {
     unigram_word *u = &f->word[f->count++];
     u->text = word;
@@ -463,14 +463,15 @@ static size_t add_strange(const mega_pipeline *p, found_words *f, const uint8_t 
 
 /* Adds the words that begin in a block and the one that is open; *open: where it begins, *strange: it has strange
  * characters. */
-static inline void add_words(unigram_run *r, found_words *f, piece_scan *s, size_t at, size_t *open, bool *strange)
+static inline void unigram_add_words(unigram_run *r, found_words *f, piece_scan *s, size_t at, size_t *open,
+                                     bool *strange)
 {
     for (; s->starts != 0; s->starts &= s->starts - 1) {
         const size_t end = at + (size_t)__builtin_ctzll(s->starts);
         const uint8_t *word = s->text + *open;
         if (*strange) add_strange(r->e->tokenizer->pipe, f, word, end - *open, *open == 0);
         else
-            add_word(r, f, word, end - *open, *open == 0);
+            unigram_add_word(r, f, word, end - *open, *open == 0);
         *open = end;
         *strange = (s->strange & s->starts & -s->starts) != 0;
     }
@@ -487,15 +488,15 @@ static mega_status unigram_add_piece(unigram_run *r, found_words *f, const uint8
         find_starts(p, &s, at);
         if (f->count >= FOUND) MEGA_TRY(encode_found(r, f));
         if (at == s.begin) strange = (s.strange & 1) != 0;
-        add_words(r, f, &s, at, &open, &strange);
+        unigram_add_words(r, f, &s, at, &open, &strange);
         at += s.end;
         if (s.end == SCAN_BLOCK) continue;
-        if (at > open) add_word(r, f, text + open, at - open, open == 0);
+        if (at > open) unigram_add_word(r, f, text + open, at - open, open == 0);
         at += add_strange(p, f, text + at, n - at, at == 0);
         s = (piece_scan){.text = text, .size = n, .begin = at};
         open = at;
     }
-    if (n > open) add_word(r, f, text + open, n - open, open == 0);
+    if (n > open) unigram_add_word(r, f, text + open, n - open, open == 0);
     return f->count >= FOUND ? encode_found(r, f) : MEGA_OK;
 }
 

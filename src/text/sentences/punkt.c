@@ -68,7 +68,7 @@ static uint16_t kind_at(const cutter *c, size_t at, int *length)
     return punkt_kind(&c->p->rules, c->text + at, c->bytes - at, length);
 }
 
-static size_t skip(const cutter *c, size_t at, bool spaces)
+static size_t skip_while(const cutter *c, size_t at, bool spaces)
 {
     int length;
     while (at < c->bytes && (bool)(kind_at(c, at, &length) & PUNKT_SPACE) == spaces) at += (size_t)length;
@@ -86,11 +86,11 @@ static bool look_behind_mark(cutter *c, size_t mark, size_t end, candidate *k)
         k->next = end;
         return true;
     }
-    k->next = skip(c, end, true);
+    k->next = skip_while(c, end, true);
     if (k->next >= c->bytes || (c->spaced && k->next == end)) return false;
     if (k->next < c->black_begin || k->next >= c->black_end) {
         c->black_begin = k->next;
-        c->black_end = skip(c, k->next, false);
+        c->black_end = skip_while(c, k->next, false);
     }
     k->after = c->black_end;
     return true;

@@ -124,7 +124,7 @@ static inline size_t ordinary(const mega_nfc *nfc, const uint8_t *p, size_t left
 }
 
 /* Returns how many bytes may be skipped: ASCII, or up to the begin of a character that is not special; 0: none. */
-static inline size_t skip(const uint8_t *p)
+static inline size_t skip_unchanged(const uint8_t *p)
 {
     uint64_t low, high;
     size_t last = SKIP_BYTES - 1;
@@ -143,7 +143,7 @@ static size_t next_change(const mega_nfc *nfc, const uint8_t *text, size_t at, s
     int class = 0;
     *before = at;
     for (size_t looked = at; at < n;) { /* up to `looked` there is something that cannot be skipped */
-        const size_t skipped = at >= looked && nfc->skips && n - at >= SKIP_READS ? skip(text + at) : 0;
+        const size_t skipped = at >= looked && nfc->skips && n - at >= SKIP_READS ? skip_unchanged(text + at) : 0;
         uint32_t cp = 0;
         if (skipped > 0) {
             at += skipped;
