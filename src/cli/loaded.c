@@ -152,7 +152,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     MEGA_TRY(mega_team_create((int)cfg->train.engine.backend.num_threads, &l->team));
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,
-                                       .plain = cfg->train.engine.backend.backend == MEGA_BACKEND_PLAIN,
+                                       .backend = cfg->train.engine.backend.backend,
                                        .vocab_multiple = cfg->train.make_vocab_size_divisible_by,
                                        .team = l->team,
                                        .world = world,

@@ -74,7 +74,7 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
     e->programs.chunk[chunk].graph[kind] = NULL;
     const bool accumulates = o->batch.global_batch > o->batch.micro_step;
     const bool is_whole = !mega_params_are_cut(e->params, MEGA_PARAMS_WEIGHTS); /* false: there is nothing to pack */
-    const mega_program_options po = {.backend = o->plain ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
+    const mega_program_options po = {.backend = o->backend,
                                      .team = o->team,
                                      .differentiate = train,
                                      .per_token_loss = o->per_token_loss,

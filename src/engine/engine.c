@@ -78,7 +78,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     if (!o->no_train) {
         MEGA_TRY(find_overwritten(e));
         o->optimizer.team = o->team;
-        o->optimizer.plain = o->plain;
+        o->optimizer.backend = o->backend;
         MEGA_TRY(mega_optimizer_create(e->params, e->layout, &o->optimizer, &e->optimizer));
     }
     return MEGA_OK;
@@ -128,7 +128,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
     if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
     e->step.grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
-    if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.plain = true;
+    if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.backend = MEGA_BACKEND_PLAIN;
     if (st == MEGA_OK) engine_scale_reset(e);
     if (st == MEGA_OK) st = engine_spell(e, engine_build_alike(e, setup->model));
     if (st != MEGA_OK) {

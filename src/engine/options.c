@@ -80,7 +80,7 @@ typedef struct option_row {
 #define SUMS_ROWS(X, S, T, group) X(T, group, dtype, ANY, options_dtype_text) X(T, group, predivide, NOT_NEGATIVE, NULL)
 #define ENGINE_ROWS(X, S, N, W, OPTIMIZER, T) \
     S(T, , compute, ANY, options_dtype_text, s->backend.params_dtype) \
-    S(T, , plain, ANY, NULL, s->backend.backend == MEGA_BACKEND_PLAIN) \
+    S(T, , backend, ANY, NULL, s->backend.backend) \
     X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
     N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
     S(T, , micro_batch, POSITIVE, NULL, s->optim.micro_batch_size) X(T, , seq, POSITIVE, NULL) \
@@ -106,7 +106,7 @@ typedef struct option_row {
  * that has no row above does not compile. The message names the last member of the struct, whichever has no row. */
 #define ZERO(...)                   0,
 #define ZEROS(T, member, ROWS, ...) {ROWS(ZERO, ZERO, T, member)},
-/* After kind and row; before plain and team, which the engine sets, as each rank does its row. */
+/* After kind and row; before backend and team, which the engine sets, as each rank does its row. */
 #define OPTIMIZER_ZEROS {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, 0},
 static_assert(sizeof((mega_engine_options){
                   ENGINE_ROWS(ZERO, ZERO, ZEROS, ZEROS, OPTIMIZER_ZEROS, mega_engine_options)}) > 0,

@@ -191,10 +191,9 @@ typedef struct op_row {
     void (*always)(mega_graph *g, const instruction *op);
     op_cost (*cost)(const mega_graph *g, const instruction *op); /* NULL: no FLOPs, and the bytes of all operands */
     void (*bind)(const op_binder *b, const instruction *op, void *args);
-    const mega_kernel *plain, *cpu; /* both NULL: a collective or an op on a bucket */
+    mega_kernel_id kernel;   /* MEGA_KERNEL_NONE without host: a collective or an op on a bucket */
+    const mega_kernel *host; /* of an op of the caller's own, which the host computes for every backend; or NULL */
 } op_row;
-
-#define OP_KERNELS(kernel) .plain = &mega_plain_##kernel, .cpu = &mega_cpu_##kernel
 
 extern const op_row *const mega_op_table[OP_COUNT];
 

@@ -8,7 +8,7 @@
 const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op)
 {
     const op_row *row = mega_op_table[op->kind];
-    return p->backend == MEGA_PROGRAM_PLAIN ? row->plain : row->cpu;
+    return row->host != NULL ? row->host : mega_kernel_of(p->backend, row->kernel);
 }
 
 /* ---- build ---- */
@@ -122,7 +122,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
     mega_status st = p->name == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its name") : MEGA_OK;
-    if (st == MEGA_OK && p->backend == MEGA_PROGRAM_CPU && g->dtype == MEGA_F64)
+    if (st == MEGA_OK && p->backend == MEGA_BACKEND_CPU && g->dtype == MEGA_F64)
         st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                        "program %s in f64: the fast kernels compute in f32, bf16 and f16; choose the "
                        "plain backend for f64",

@@ -73,7 +73,7 @@ struct mega_program {
     mega_world *world;                /* borrowed; NULL: communication is not polled between instructions */
     program_wait wait[PROGRAM_WAITS]; /* in the order in which they were started */
     int num_waits, most_exchanges;    /* most_exchanges: of buckets, at one time */
-    mega_program_backend backend;
+    mega_backend_kind backend;
     mega_team *team;
     int threads, slots, passes;
     const char *name;

@@ -15,7 +15,7 @@ double muon_scale(mega_muon_scale mode, double rows, double cols);
 /* One orthogonalization. Its scratch: two matrices, two Gram matrices, and what the products need. */
 typedef struct newton_schulz {
     mega_team *team;
-    bool plain; /* use the plain product */
+    mega_backend_kind backend;
     mega_dtype acc;
     int64_t rows, cols;    /* of this rank's part */
     bool by_columns;       /* the Gram matrix is X'X, over columns; otherwise XX' */

@@ -127,7 +127,7 @@ static mega_gemm_args product_args(const newton_schulz *n, product which)
 
 static const mega_kernel *product_kernel(const newton_schulz *n)
 {
-    return n->plain ? &mega_plain_gemm : &mega_cpu_gemm;
+    return mega_kernel_of(n->backend, MEGA_KERNEL_gemm);
 }
 
 static size_t product_bytes(const newton_schulz *n)

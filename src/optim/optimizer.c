@@ -101,7 +101,7 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     mega_optimizer *o = mega_calloc(1, sizeof *o);
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
     *o = chosen;
-    if (mega_params_acc_dtype(params) == MEGA_F64) o->options.plain = true;
+    if (mega_params_acc_dtype(params) == MEGA_F64) o->options.backend = MEGA_BACKEND_PLAIN;
     o->params = params;
     o->layout = layout;
     mega_status st = check_held(o);
@@ -164,7 +164,7 @@ static void bind_span(mega_optimizer *o, int i)
     const mega_dtype compute = mega_params_compute_dtype(o->params);
     const bool is_rounded = compute != mega_params_acc_dtype(o->params);
     *w = (optimizer_work){.compute = compute,
-                          .plain = o->options.plain,
+                          .backend = o->options.backend,
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
     int states = 0;
     for (int k = 0; k < moments_of(o); k++) {

@@ -6,7 +6,7 @@
 
 static const mega_kernel *norm_kernel(const mega_optimizer *o)
 {
-    return o->options.plain ? &mega_plain_norm : &mega_cpu_norm;
+    return mega_kernel_of(o->options.backend, MEGA_KERNEL_norm);
 }
 
 static void run_norm(const mega_optimizer *o, const mega_norm_args *a)

@@ -17,7 +17,7 @@ typedef struct optimizer_work {
     void *state[MEGA_OPTIMIZER_STATES]; /* what call.state points to */
     mega_dtype compute;
     void *weight; /* copies of call.param rounded to `compute`, which are written too; NULL: none */
-    bool plain;   /* use the plain kernel */
+    mega_backend_kind backend;
 } optimizer_work;
 
 /* What the update of an element depends on, besides itself and the numbers of the step. */

@@ -37,7 +37,7 @@ static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update
                                   .weight_decay = c->weight_decay,
                                   .grad_factor = c->grad_factor,
                                   .l2 = l2};
-    (w->plain ? &mega_plain_adamw : &mega_cpu_adamw)->run(team, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(team, &args);
 }
 
 static void run_adam(mega_team *team, const optimizer_work *w)
@@ -70,7 +70,7 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
                                 .weight_decay = c->weight_decay,
                                 .grad_factor = c->grad_factor,
                                 .first = c->update == 1};
-    (w->plain ? &mega_plain_sgd : &mega_cpu_sgd)->run(team, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(team, &args);
 }
 
 /* Names of states are those of torch. */

@@ -234,7 +234,7 @@ static void set_weights(const golden_layer *l)
 static mega_program *build(const golden_layer *l, mega_graph *g, const char *name)
 {
     const mega_program_options o = {
-        .backend = MEGA_PROGRAM_PLAIN, .name = name, .differentiate = strcmp(name, "sequence") == 0};
+        .backend = MEGA_BACKEND_PLAIN, .name = name, .differentiate = strcmp(name, "sequence") == 0};
     mega_program *p = NULL;
     need(mega_program_build(g, &o, &p));
     need(mega_program_allocate(p));

@@ -131,7 +131,7 @@ static void compare_pairs(const char *name, const gpt_run *r, const expected *e,
     }
 }
 
-static void compare(const char *name, mega_dtype dtype, mega_program_backend backend, double tolerance)
+static void compare(const char *name, mega_dtype dtype, mega_backend_kind backend, double tolerance)
 {
     const char *path = mega_kit_path(folder, name);
     mega_checkpoint *c = NULL;
@@ -209,12 +209,12 @@ static void make_models(void)
 
 static void in_float64(const char *name)
 {
-    compare(name, MEGA_F64, MEGA_PROGRAM_PLAIN, tolerance_of(name, 1e-9));
+    compare(name, MEGA_F64, MEGA_BACKEND_PLAIN, tolerance_of(name, 1e-9));
 }
 
 static void in_float32(const char *name)
 {
-    compare(name, MEGA_F32, MEGA_PROGRAM_CPU, 1e-5);
+    compare(name, MEGA_F32, MEGA_BACKEND_CPU, 1e-5);
 }
 
 static void losses_and_gradients_in_float64(void **state)

@@ -112,7 +112,7 @@ static void fill(gpt_run *run, const golden *g)
     memcpy(mega_program_tensor(run->program, "loss_mask", 0), find(g, "", "loss_mask")->data, 42 * 4);
 }
 
-static void check(mega_program_backend backend, int threads, double tolerance)
+static void check(mega_backend_kind backend, int threads, double tolerance)
 {
     const mega_transformer m = {.num_layers = 2,
                                 .hidden = 24,
@@ -156,14 +156,14 @@ static void check(mega_program_backend backend, int threads, double tolerance)
 static void plain_kernels_agree_with_transformers(void **state)
 {
     (void)state;
-    check(MEGA_PROGRAM_PLAIN, 1, 1e-5);
+    check(MEGA_BACKEND_PLAIN, 1, 1e-5);
 }
 
 static void fast_kernels_agree_with_transformers(void **state)
 {
     (void)state;
-    check(MEGA_PROGRAM_CPU, 1, 1e-5);
-    check(MEGA_PROGRAM_CPU, 2, 1e-5);
+    check(MEGA_BACKEND_CPU, 1, 1e-5);
+    check(MEGA_BACKEND_CPU, 2, 1e-5);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ static void fixture_open(fixture *f, const mega_optimizer_options *options, mega
     const mega_param w = {.name = "w", .num_dims = 2, .shape = {3, 5}, .true_shape = {3, 5}, .weight_decay = true};
     const mega_param b = {.name = "b", .num_dims = 1, .shape = {5, 1}, .true_shape = {5, 1}};
     mega_optimizer_options o = *options;
-    o.plain = plain;
+    o.backend = plain ? MEGA_BACKEND_PLAIN : MEGA_BACKEND_CPU;
     f->most = options->kind == MEGA_OPTIMIZER_MUON ? 1e-12 : 1e-14; /* the iteration magnifies roundings */
     need(mega_layout_create(NULL, &(mega_layout_sizes){0}, &f->layout));
     need(mega_params_create(f->layout, &f->params));

@@ -169,7 +169,7 @@ static void blocks_agree_in(const json_t *golden, const json_t *row)
     need(mega_params_place(m.params, MEGA_F64, 0));
     need(mega_params_allocate(m.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     set_weights(&m);
-    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "t5", .differentiate = true};
+    const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "t5", .differentiate = true};
     need(mega_program_build(b.graph, &o, &m.program));
     need(mega_program_allocate(m.program));
     mega_step_block *step = mega_program_step(m.program);

@@ -24,7 +24,7 @@ typedef struct gpt_run {
 
 typedef struct gpt_run_options {
     mega_dtype dtype;
-    mega_program_backend backend;
+    mega_backend_kind backend;
     int threads, slots;
     int64_t batch, seq;
     bool evaluate, no_fusion, per_token_loss;

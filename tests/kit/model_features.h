@@ -141,7 +141,7 @@ static inline gpt_run features_open(const mega_transformer *m, int64_t batch, in
 {
     return gpt_run_make(
         m, &(gpt_run_options){
-               .dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = batch, .seq = length, .evaluate = true});
+               .dtype = MEGA_F64, .backend = MEGA_BACKEND_PLAIN, .batch = batch, .seq = length, .evaluate = true});
 }
 
 static inline void features_copy_inputs(const gpt_run *to, const gpt_run *from)

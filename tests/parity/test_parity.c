@@ -33,7 +33,7 @@ typedef struct outcome {
 
 typedef struct setting {
     mega_dtype dtype;
-    mega_program_backend backend;
+    mega_backend_kind backend;
     int threads;
     int64_t micro_batch;
 } setting;
@@ -102,10 +102,10 @@ static void expect_near(const outcome *a, const outcome *b, double loss_toleranc
 /* Against the reference: nothing but rounding. Within one precision and micro-batch: the same bits whatever is
  * recomputed and however many threads there are. Between micro-batches: per-token losses keep their bits in double,
  * where products sum in one order; gradients are summed in another order. */
-static void check_precision(mega_dtype dtype, mega_program_backend backend, double loss_tolerance,
+static void check_precision(mega_dtype dtype, mega_backend_kind backend, double loss_tolerance,
                             double gradient_tolerance)
 {
-    const setting exact = {MEGA_F64, MEGA_PROGRAM_PLAIN, 1, SAMPLES};
+    const setting exact = {MEGA_F64, MEGA_BACKEND_PLAIN, 1, SAMPLES};
     outcome reference = step(&variants[0], &exact);
     char what[128];
     for (int64_t micro_batch = 1; micro_batch <= SAMPLES; micro_batch *= 2) {
@@ -132,26 +132,26 @@ static void check_precision(mega_dtype dtype, mega_program_backend backend, doub
 static void f64_plain(void **state)
 {
     (void)state;
-    check_precision(MEGA_F64, MEGA_PROGRAM_PLAIN, 0.0, 1e-14);
+    check_precision(MEGA_F64, MEGA_BACKEND_PLAIN, 0.0, 1e-14);
 }
 
 static void f32_plain(void **state)
 {
     (void)state;
-    check_precision(MEGA_F32, MEGA_PROGRAM_PLAIN, 1e-6, 1e-5);
+    check_precision(MEGA_F32, MEGA_BACKEND_PLAIN, 1e-6, 1e-5);
 }
 
 static void f32_fast(void **state)
 {
     (void)state;
-    check_precision(MEGA_F32, MEGA_PROGRAM_CPU, 1e-6, 1e-5);
+    check_precision(MEGA_F32, MEGA_BACKEND_CPU, 1e-6, 1e-5);
 }
 
 /* bf16 has 8 bits: an activation is off by up to 2^-9 of itself, and a gradient has passed about twenty roundings. */
 static void bf16_fast(void **state)
 {
     (void)state;
-    check_precision(MEGA_BF16, MEGA_PROGRAM_CPU, 1e-2, 3e-2);
+    check_precision(MEGA_BF16, MEGA_BACKEND_CPU, 1e-2, 3e-2);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static mega_engine *open_engine(const mega_transformer *gpt, const mega_layout_s
 {
     const int64_t samples = TEXTS / micro_batches;
     const mega_engine_options o = {.compute = MEGA_F64,
-                                   .plain = true,
+                                   .backend = MEGA_BACKEND_PLAIN,
                                    .world = layout != NULL ? meeting.world : NULL,
                                    .layout = layout != NULL ? *layout : (mega_layout_sizes){0},
                                    .stage_programs = layout != NULL ? (int)gpt->stage_chunks : 0,

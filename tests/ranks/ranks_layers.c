@@ -245,7 +245,7 @@ static void open_run(run *r, int layer, mega_world *world, bool slabs)
     need(mega_params_place(r->params, MEGA_F64, 0));
     need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     const mega_program_options o = {
-        .backend = MEGA_PROGRAM_PLAIN, .differentiate = true, .per_token_loss = true, .name = "layer", .world = world};
+        .backend = MEGA_BACKEND_PLAIN, .differentiate = true, .per_token_loss = true, .name = "layer", .world = world};
     need(mega_program_build(b.graph, &o, &r->program));
     need(mega_program_allocate(r->program));
     mega_step_block *step = mega_program_step(r->program);

@@ -8,7 +8,7 @@
 
 #define OPTIONS(X)                                                            \
     X("compute", compute = MEGA_F64)                                          \
-    X("plain", plain = true)                                                  \
+    X("backend", backend = MEGA_BACKEND_PLAIN)                                \
     X("layout.tp", layout.tp = 2)                                             \
     X("layout.pp", layout.pp = 2)                                             \
     X("layout.planned_ranks", layout.planned_ranks = 2)                       \

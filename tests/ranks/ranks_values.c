@@ -114,7 +114,7 @@ static mega_engine *open_engine(mega_world *world, const layout *l)
     mega_engine *e = NULL;
     mega_engine_options o = engine_run_options(BATCH, 1, LR);
     o.compute = MEGA_F64;
-    o.plain = true;
+    o.backend = MEGA_BACKEND_PLAIN;
     o.world = l->is_alone ? NULL : world;
     o.layout = (mega_layout_sizes){.tp = l->tp, .pp = l->pp};
     o.batch.micro_step = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;

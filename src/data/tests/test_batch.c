@@ -45,7 +45,7 @@ static void begin(sketch *k, mega_dtype dtype)
     need(mega_graph_status(b.graph));
     need(mega_params_place(k->params, dtype, 0));
     need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS));
-    need(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_PROGRAM_PLAIN, .name = "sum"},
+    need(mega_program_build(b.graph, &(mega_program_options){.backend = MEGA_BACKEND_PLAIN, .name = "sum"},
                             &k->program));
     need(mega_program_allocate(k->program));
     mega_batch_input input[MEGA_INPUTS];

@@ -38,7 +38,7 @@ static void rig_open(rig *r, const setting *s)
     o.loss_scale.fixed = 1024; /* of fp16 */
     o.dropout_seed += s->more_seed;
     o.compute = s->compute;
-    o.plain = s->plain;
+    o.backend = s->plain ? MEGA_BACKEND_PLAIN : MEGA_BACKEND_CPU;
     o.team = r->team;
     o.per_token_loss = s->per_token;
     need(gpt_engine_create(&r->engine, &r->gpt, &o));

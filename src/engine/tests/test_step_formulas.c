@@ -75,7 +75,7 @@ static void rig_open(rig *r, const recipe *of, mega_dtype compute, bool trains)
     need(mega_transformer_from_options(&r->cfg.train.model, VOCAB, NULL, &r->gpt));
     need(mega_train_engine_options(&r->cfg.train, &o));
     o.compute = compute;
-    o.plain = o.optimizer.plain = compute == MEGA_F64;
+    o.backend = o.optimizer.backend = compute == MEGA_F64 ? MEGA_BACKEND_PLAIN : MEGA_BACKEND_CPU;
     o.no_train = !trains;
     need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));

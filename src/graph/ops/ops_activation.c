@@ -49,7 +49,7 @@ const op_row mega_op_row_activation = {.name = "activation",
                                        .shape = activation_shape,
                                        .gradient = activation_gradient,
                                        .bind = activation_bind,
-                                       OP_KERNELS(activation)};
+                                       .kernel = MEGA_KERNEL_activation};
 
 /* ---- activation_grad: in dy, x; out dx ---- */
 
@@ -77,4 +77,4 @@ const op_row mega_op_row_activation_grad = {.name = "activation_grad",
                                             .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
                                             .shape = activation_grad_shape,
                                             .bind = activation_grad_bind,
-                                            OP_KERNELS(activation_grad)};
+                                            .kernel = MEGA_KERNEL_activation_grad};

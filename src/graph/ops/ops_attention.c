@@ -341,7 +341,7 @@ const op_row mega_op_row_attention = {.name = "attention",
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
                                       .bind = attention_bind,
-                                      OP_KERNELS(attention)};
+                                      .kernel = MEGA_KERNEL_attention};
 
 /* ---- attention_grad: in dout, qkv (or q), out, lse, key_begin or none, sample_id or none, k and v or none, key_end or
  *      none, bias or none; out dqkv (or dq), dk and dv or none, dbias acc, accumulated, or none ---- */
@@ -405,7 +405,7 @@ const op_row mega_op_row_attention_grad = {
     .shape = attention_grad_shape,
     .cost = attention_grad_cost,
     .bind = attention_grad_bind,
-    OP_KERNELS(attention_grad)};
+    .kernel = MEGA_KERNEL_attention_grad};
 
 /* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none, bias or none; out
  *      [T, H D]; for generation: no gradient ---- */
@@ -503,4 +503,4 @@ const op_row mega_op_row_attention_cached = {.name = "attention_cached",
                                              .shape = attention_cached_shape,
                                              .cost = attention_cached_cost,
                                              .bind = attention_cached_bind,
-                                             OP_KERNELS(attention_cached)};
+                                             .kernel = MEGA_KERNEL_attention_cached};

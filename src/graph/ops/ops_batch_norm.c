@@ -146,7 +146,7 @@ const op_row mega_op_row_batch_norm = {.name = "batch_norm",
                                        .gradient = batch_norm_gradient,
                                        .always = batch_norm_always,
                                        .bind = batch_norm_bind,
-                                       OP_KERNELS(batch_norm)};
+                                       .kernel = MEGA_KERNEL_batch_norm};
 
 /* ---- batch_norm_grad: in dy, x, mean, var, gain; out dx, dgain +=, dbias += ---- */
 
@@ -188,7 +188,7 @@ const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
                                             .overlays = 1u << BATCH_NORM_GRAD_DY,
                                             .shape = batch_norm_grad_shape,
                                             .bind = batch_norm_grad_bind,
-                                            OP_KERNELS(batch_norm_grad)};
+                                            .kernel = MEGA_KERNEL_batch_norm_grad};
 
 /* ---- batch_norm_update: in mean, var [groups, C] acc; out their contributions to the running mean and var [C]
  *      acc ---- */
@@ -226,7 +226,7 @@ const op_row mega_op_row_batch_norm_update = {.name = "batch_norm_update",
                                                   1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR,
                                               .shape = batch_norm_update_shape,
                                               .bind = batch_norm_update_bind,
-                                              OP_KERNELS(batch_norm_update)};
+                                              .kernel = MEGA_KERNEL_batch_norm_update};
 
 /* ---- batch_norm_fixed: in x, gain, bias, mean [C], var [C]; out y. Evaluation only, so without a gradient. ---- */
 
@@ -273,4 +273,4 @@ const op_row mega_op_row_batch_norm_fixed = {.name = "batch_norm_fixed",
                                              .overlays = 1u << BATCH_NORM_FIXED_X,
                                              .shape = batch_norm_fixed_shape,
                                              .bind = batch_norm_fixed_bind,
-                                             OP_KERNELS(batch_norm_fixed)};
+                                             .kernel = MEGA_KERNEL_batch_norm_fixed};

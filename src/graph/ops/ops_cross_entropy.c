@@ -54,7 +54,7 @@ const op_row mega_op_row_cross_entropy = {.name = "cross_entropy",
                                           .shape = cross_entropy_shape,
                                           .gradient = cross_entropy_gradient,
                                           .bind = cross_entropy_bind,
-                                          OP_KERNELS(cross_entropy)};
+                                          .kernel = MEGA_KERNEL_cross_entropy};
 
 /* ---- cross_entropy_grad: in dloss [T] acc, logits, labels; out dlogits, in the dtype of the logits ---- */
 
@@ -87,7 +87,7 @@ const op_row mega_op_row_cross_entropy_grad = {.name = "cross_entropy_grad",
                                                .overlays = 1u << CROSS_ENTROPY_GRAD_LOGITS,
                                                .shape = cross_entropy_grad_shape,
                                                .bind = cross_entropy_grad_bind,
-                                               OP_KERNELS(cross_entropy_grad)};
+                                               .kernel = MEGA_KERNEL_cross_entropy_grad};
 
 /* ---- labelled_sum: in labels [T] i32, weights [T] f32 or none; out [1] acc. Classes: attr.valid. It does not read
  *      logits and so depends on no parameter, as the weight of a loss requires. ---- */
@@ -126,4 +126,4 @@ const op_row mega_op_row_labelled_sum = {.name = "labelled_sum",
                                          .optional_in = 1u << LABELLED_SUM_WEIGHTS,
                                          .shape = labelled_sum_shape,
                                          .bind = labelled_sum_bind,
-                                         OP_KERNELS(labelled_sum)};
+                                         .kernel = MEGA_KERNEL_labelled_sum};

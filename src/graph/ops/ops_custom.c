@@ -355,8 +355,7 @@ const op_row mega_op_row_custom = {.name = "custom",
                                    .gradient = custom_gradient,
                                    .cost = custom_cost,
                                    .bind = custom_bind,
-                                   .plain = &custom_kernel,
-                                   .cpu = &custom_kernel};
+                                   .host = &custom_kernel};
 
 /* ---- custom_grad: in gradients of the outputs (0: none), the inputs, the outputs; out gradients of the inputs (0: not
  *      needed) ---- */
@@ -369,5 +368,4 @@ const op_row mega_op_row_custom_grad = {.name = "custom_grad",
                                         .shape = custom_grad_shapes,
                                         .cost = custom_cost,
                                         .bind = custom_bind,
-                                        .plain = &custom_kernel,
-                                        .cpu = &custom_kernel};
+                                        .host = &custom_kernel};

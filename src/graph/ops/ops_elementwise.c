@@ -45,7 +45,7 @@ const op_row mega_op_row_gelu = {.name = "gelu",
                                  .shape = gelu_shape,
                                  .gradient = gelu_gradient,
                                  .bind = gelu_bind,
-                                 OP_KERNELS(gelu)};
+                                 .kernel = MEGA_KERNEL_gelu};
 
 /* ---- gelu_grad: in dy, x, bias or none; out dx, dbias += or none ---- */
 
@@ -82,7 +82,7 @@ const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
                                       .overlays = 1u << GELU_GRAD_DY,
                                       .shape = gelu_grad_shape,
                                       .bind = gelu_grad_bind,
-                                      OP_KERNELS(gelu_grad)};
+                                      .kernel = MEGA_KERNEL_gelu_grad};
 
 /* ---- add: in a, b; out a + b. add, mul and scale also accept the acc dtype (losses of rows). ---- */
 
@@ -125,7 +125,7 @@ const op_row mega_op_row_add = {.name = "add",
                                 .shape = add_shape,
                                 .gradient = add_gradient,
                                 .bind = add_bind,
-                                OP_KERNELS(add)};
+                                .kernel = MEGA_KERNEL_add};
 
 /* ---- mul: in a, b; out a * b ---- */
 
@@ -150,7 +150,7 @@ const op_row mega_op_row_mul = {.name = "mul",
                                 .shape = add_shape,
                                 .gradient = mul_gradient,
                                 .bind = add_bind,
-                                OP_KERNELS(mul)};
+                                .kernel = MEGA_KERNEL_mul};
 
 /* ---- scale: in x; out x * factor ---- */
 
@@ -195,7 +195,7 @@ const op_row mega_op_row_scale = {.name = "scale",
                                   .shape = scale_shape,
                                   .gradient = scale_gradient,
                                   .bind = scale_bind,
-                                  OP_KERNELS(convert)};
+                                  .kernel = MEGA_KERNEL_convert};
 
 /* ---- keep: in x, state (written); for generation: no gradient ---- */
 
@@ -228,7 +228,7 @@ const op_row mega_op_row_keep = {.name = "keep",
                                  .mutates = 1u << 1,
                                  .shape = keep_shape,
                                  .bind = keep_bind,
-                                 OP_KERNELS(convert)};
+                                 .kernel = MEGA_KERNEL_convert};
 
 /* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none; out residual +
  *      dropout(x + bias) ---- */
@@ -302,7 +302,7 @@ const op_row mega_op_row_dropout = {.name = "dropout",
                                     .shape = dropout_shape,
                                     .gradient = dropout_gradient,
                                     .bind = dropout_bind,
-                                    OP_KERNELS(dropout_add)};
+                                    .kernel = MEGA_KERNEL_dropout_add};
 
 /* ---- dropout_grad: in dy [T, C], sample_id, seq_position; out dx, dbias += or none ---- */
 
@@ -337,4 +337,4 @@ const op_row mega_op_row_dropout_grad = {.name = "dropout_grad",
                                          .overlays = 1u << DROPOUT_GRAD_DY,
                                          .shape = dropout_grad_shape,
                                          .bind = dropout_grad_bind,
-                                         OP_KERNELS(dropout_grad)};
+                                         .kernel = MEGA_KERNEL_dropout_grad};

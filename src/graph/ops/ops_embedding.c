@@ -65,7 +65,7 @@ const op_row mega_op_row_embedding = {.name = "embedding",
                                       .gradient = embedding_gradient,
                                       .cost = embedding_cost,
                                       .bind = embedding_bind,
-                                      OP_KERNELS(embedding)};
+                                      .kernel = MEGA_KERNEL_embedding};
 
 /* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, accumulated ---- */
 
@@ -101,7 +101,7 @@ const op_row mega_op_row_embedding_grad = {.name = "embedding_grad",
                                            .shape = embedding_grad_shape,
                                            .cost = embedding_grad_cost,
                                            .bind = embedding_grad_bind,
-                                           OP_KERNELS(embedding_grad)};
+                                           .kernel = MEGA_KERNEL_embedding_grad};
 
 /* ---- take_rows: in rows [n] i32, x [T, C]; out [n, C]; an embedding without a gradient, for generation ---- */
 
@@ -118,4 +118,4 @@ const op_row mega_op_row_take_rows = {.name = "take_rows",
                                       .shape = embedding_shape,
                                       .cost = embedding_cost,
                                       .bind = embedding_bind,
-                                      OP_KERNELS(embedding)};
+                                      .kernel = MEGA_KERNEL_embedding};

@@ -52,7 +52,7 @@ const op_row mega_op_row_glu = {.name = "glu",
                                 .shape = glu_shape,
                                 .gradient = glu_gradient,
                                 .bind = glu_bind,
-                                OP_KERNELS(glu)};
+                                .kernel = MEGA_KERNEL_glu};
 
 /* ---- glu_grad: in dy [T, F], x [T, 2F]; out dx [T, 2F] ---- */
 
@@ -83,4 +83,4 @@ const op_row mega_op_row_glu_grad = {.name = "glu_grad",
                                      .overlays = 1u << GLU_GRAD_X,
                                      .shape = glu_grad_shape,
                                      .bind = glu_grad_bind,
-                                     OP_KERNELS(glu_grad)};
+                                     .kernel = MEGA_KERNEL_glu_grad};

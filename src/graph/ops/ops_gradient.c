@@ -35,7 +35,7 @@ const op_row mega_op_row_rows_grad = {.name = "rows_grad",
                                       .num_out = 1,
                                       .shape = rows_grad_shape,
                                       .bind = rows_grad_bind,
-                                      OP_KERNELS(embedding)};
+                                      .kernel = MEGA_KERNEL_embedding};
 
 /* ---- accumulate: in dy; out the gradient of a parameter, acc; dy is added to it from element attr.begin ---- */
 
@@ -75,4 +75,4 @@ const op_row mega_op_row_accumulate = {.name = "accumulate",
                                        .accumulates = 1u,
                                        .shape = accumulate_shape,
                                        .bind = accumulate_bind,
-                                       OP_KERNELS(column_sum)};
+                                       .kernel = MEGA_KERNEL_column_sum};

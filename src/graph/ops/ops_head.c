@@ -38,7 +38,7 @@ const op_row mega_op_row_xent_max = {.name = "xent_max",
                                      .infinite = 1u << 0, /* of a rank that holds only padding of the vocabulary */
                                      .shape = xent_max_shape,
                                      .bind = xent_max_bind,
-                                     OP_KERNELS(xent_max)};
+                                     .kernel = MEGA_KERNEL_xent_max};
 
 /* ---- xent_sum: in logits, row_max [R] acc, labels [R] i32; out [R, 2] acc ---- */
 
@@ -70,7 +70,7 @@ const op_row mega_op_row_xent_sum = {.name = "xent_sum",
                                      .num_out = 1,
                                      .shape = xent_sum_shape,
                                      .bind = xent_sum_bind,
-                                     OP_KERNELS(xent_sum)};
+                                     .kernel = MEGA_KERNEL_xent_sum};
 
 /* ---- xent_grad: in logits, row_max, sums, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits
  *      [R, V] or none, loss [R] acc. dlogits requires loss_mask. ---- */
@@ -116,7 +116,7 @@ const op_row mega_op_row_xent_grad = {.name = "xent_grad",
                                       .overlays = 1u << XENT_GRAD_LOGITS,
                                       .shape = xent_grad_shape,
                                       .bind = xent_grad_bind,
-                                      OP_KERNELS(xent_grad)};
+                                      .kernel = MEGA_KERNEL_xent_grad};
 
 /* ---- xent: in logits, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits [R, V] or none,
  *      loss [R] acc. dlogits requires loss_mask. The fuse pass builds it from the three ops above. ---- */
@@ -158,7 +158,7 @@ const op_row mega_op_row_xent = {.name = "xent",
                                  .overlays = 1u << XENT_LOGITS,
                                  .shape = xent_shape,
                                  .bind = xent_bind,
-                                 OP_KERNELS(xent)};
+                                 .kernel = MEGA_KERNEL_xent};
 
 /* ---- the head ---- */
 

@@ -140,7 +140,7 @@ const op_row mega_op_row_conv2d = {.name = "conv2d",
                                    .gradient = conv2d_gradient,
                                    .cost = conv2d_cost,
                                    .bind = conv2d_bind,
-                                   OP_KERNELS(conv2d)};
+                                   .kernel = MEGA_KERNEL_conv2d};
 
 /* ---- conv2d_grad_x: in dy [n*h'*w', O], weight [O, C*size*size]; out dx [n*h*w, C] ---- */
 
@@ -185,7 +185,7 @@ const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
                                           .shape = conv2d_grad_x_shape,
                                           .cost = conv2d_grad_x_cost,
                                           .bind = conv2d_grad_x_bind,
-                                          OP_KERNELS(conv2d_grad_x)};
+                                          .kernel = MEGA_KERNEL_conv2d_grad_x};
 
 /* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none; both
  *      accumulated ---- */
@@ -232,7 +232,7 @@ const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
                                           .shape = conv2d_grad_w_shape,
                                           .cost = conv2d_grad_w_cost,
                                           .bind = conv2d_grad_w_bind,
-                                          OP_KERNELS(conv2d_grad_w)};
+                                          .kernel = MEGA_KERNEL_conv2d_grad_w};
 
 /* ---- max_pool2d: in x [n*h*w, C]; out y [n*h'*w', C], index [n*h'*w', C] i32 (the pixel of the largest) ---- */
 
@@ -280,7 +280,7 @@ const op_row mega_op_row_max_pool2d = {.name = "max_pool2d",
                                        .shape = pool2d_shape,
                                        .gradient = max_pool2d_gradient,
                                        .bind = max_pool2d_bind,
-                                       OP_KERNELS(max_pool2d)};
+                                       .kernel = MEGA_KERNEL_max_pool2d};
 
 /* ---- max_pool2d_grad: in dy [n*h'*w', C], index; out dx [n*h*w, C] ---- */
 
@@ -311,7 +311,7 @@ const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",
                                             .num_out = 1,
                                             .shape = pool2d_grad_shape,
                                             .bind = max_pool2d_grad_bind,
-                                            OP_KERNELS(max_pool2d_grad)};
+                                            .kernel = MEGA_KERNEL_max_pool2d_grad};
 
 /* ---- mean_pool2d: in x [n*h*w, C]; out y [n*h'*w', C] ---- */
 
@@ -343,7 +343,7 @@ const op_row mega_op_row_mean_pool2d = {.name = "mean_pool2d",
                                         .shape = pool2d_shape,
                                         .gradient = mean_pool2d_gradient,
                                         .bind = mean_pool2d_bind,
-                                        OP_KERNELS(mean_pool2d)};
+                                        .kernel = MEGA_KERNEL_mean_pool2d};
 
 /* ---- mean_pool2d_grad: in dy [n*h'*w', C]; out dx [n*h*w, C] ---- */
 
@@ -362,4 +362,4 @@ const op_row mega_op_row_mean_pool2d_grad = {.name = "mean_pool2d_grad",
                                              .num_out = 1,
                                              .shape = pool2d_grad_shape,
                                              .bind = mean_pool2d_grad_bind,
-                                             OP_KERNELS(mean_pool2d_grad)};
+                                             .kernel = MEGA_KERNEL_mean_pool2d_grad};

@@ -85,7 +85,7 @@ const op_row mega_op_row_linear = {.name = "linear",
                                    .gradient = linear_gradient,
                                    .cost = linear_cost,
                                    .bind = linear_bind,
-                                   OP_KERNELS(gemm)};
+                                   .kernel = MEGA_KERNEL_gemm};
 
 /* ---- linear_grad_x: in dy [T, N], weight [N, K]; out dx [T, K] ---- */
 
@@ -124,7 +124,7 @@ const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
                                           .shape = linear_grad_x_shape,
                                           .cost = linear_grad_x_cost,
                                           .bind = linear_grad_x_bind,
-                                          OP_KERNELS(gemm)};
+                                          .kernel = MEGA_KERNEL_gemm};
 
 /* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none; the GEMM itself
  *      accumulates ---- */
@@ -171,7 +171,7 @@ const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
                                           .bind = linear_grad_w_bind,
-                                          OP_KERNELS(gemm)};
+                                          .kernel = MEGA_KERNEL_gemm};
 
 /* ---- bias_add: in x [T, C], bias [C]; out [T, C] ---- */
 
@@ -216,7 +216,7 @@ const op_row mega_op_row_bias_add = {.name = "bias_add",
                                      .shape = bias_add_shape,
                                      .gradient = bias_add_gradient,
                                      .bind = bias_add_bind,
-                                     OP_KERNELS(dropout_add)};
+                                     .kernel = MEGA_KERNEL_dropout_add};
 
 /* ---- column_sum: in x [T, C]; out [C] acc, accumulated ---- */
 
@@ -242,4 +242,4 @@ const op_row mega_op_row_column_sum = {.name = "column_sum",
                                        .accumulates = 1u,
                                        .shape = column_sum_shape,
                                        .bind = column_sum_bind,
-                                       OP_KERNELS(column_sum)};
+                                       .kernel = MEGA_KERNEL_column_sum};

@@ -51,7 +51,7 @@ const op_row mega_op_row_masked_sum = {.name = "masked_sum",
                                        .shape = masked_sum_shape,
                                        .gradient = masked_sum_gradient,
                                        .bind = masked_sum_bind,
-                                       OP_KERNELS(masked_sum)};
+                                       .kernel = MEGA_KERNEL_masked_sum};
 
 /* ---- masked_sum_grad: in dy [1] acc, mask [n] f32 or none; out dx [n] acc, n = attr.rows ---- */
 
@@ -78,7 +78,7 @@ const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
                                             .optional_in = 1u << MASKED_SUM_GRAD_MASK,
                                             .shape = masked_sum_grad_shape,
                                             .bind = masked_sum_grad_bind,
-                                            OP_KERNELS(masked_sum_grad)};
+                                            .kernel = MEGA_KERNEL_masked_sum_grad};
 
 mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
 {
@@ -120,7 +120,7 @@ const op_row mega_op_row_loss_seed = {.name = "loss_seed",
                                       .scaled = 1u << 0,
                                       .shape = loss_seed_shape,
                                       .bind = loss_seed_bind,
-                                      OP_KERNELS(loss_seed)};
+                                      .kernel = MEGA_KERNEL_loss_seed};
 
 /* ---- squared_error: in x [T, C], target [T, C]; out [T] acc ---- */
 
@@ -167,7 +167,7 @@ const op_row mega_op_row_squared_error = {.name = "squared_error",
                                           .shape = squared_error_shape,
                                           .gradient = squared_error_gradient,
                                           .bind = squared_error_bind,
-                                          OP_KERNELS(squared_error)};
+                                          .kernel = MEGA_KERNEL_squared_error};
 
 /* ---- squared_error_grad: in dy [T] acc, x, target; out dx [T, C] ---- */
 
@@ -198,7 +198,7 @@ const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
                                                .overlays = 1u << SQUARED_ERROR_GRAD_X | 1u << SQUARED_ERROR_GRAD_TARGET,
                                                .shape = squared_error_grad_shape,
                                                .bind = squared_error_grad_bind,
-                                               OP_KERNELS(squared_error_grad)};
+                                               .kernel = MEGA_KERNEL_squared_error_grad};
 
 /* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric,
  *      without a gradient. ---- */
@@ -245,4 +245,4 @@ const op_row mega_op_row_accuracy = {.name = "accuracy",
                                      .num_out = 2,
                                      .shape = accuracy_shape,
                                      .bind = accuracy_bind,
-                                     OP_KERNELS(accuracy)};
+                                     .kernel = MEGA_KERNEL_accuracy};

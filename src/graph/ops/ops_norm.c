@@ -81,7 +81,7 @@ const op_row mega_op_row_layer_norm = {.name = "layer_norm",
                                        .shape = layer_norm_shape,
                                        .gradient = norm_gradient,
                                        .bind = layer_norm_bind,
-                                       OP_KERNELS(layer_norm)};
+                                       .kernel = MEGA_KERNEL_layer_norm};
 
 /* ---- layer_norm_grad: in dy, x, mean, rstd, gain or none, addend or none; out dx, dgain += or none, dbias += or none
  * ---- */
@@ -127,7 +127,7 @@ const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
                                             .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .shape = layer_norm_grad_shape,
                                             .bind = layer_norm_grad_bind,
-                                            OP_KERNELS(layer_norm_grad)};
+                                            .kernel = MEGA_KERNEL_layer_norm_grad};
 
 /* ---- rms_norm: in x [T, C], gain [C] or none, none; out y [T, C], none, rstd [T] acc ---- */
 
@@ -144,7 +144,7 @@ const op_row mega_op_row_rms_norm = {.name = "rms_norm",
                                      .shape = layer_norm_shape,
                                      .gradient = norm_gradient,
                                      .bind = layer_norm_bind,
-                                     OP_KERNELS(layer_norm)};
+                                     .kernel = MEGA_KERNEL_layer_norm};
 
 /* ---- rms_norm_grad: in dy, x, none, rstd, gain or none, addend or none; out dx, dgain += or none, none ---- */
 
@@ -158,4 +158,4 @@ const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
                                           .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                           .shape = layer_norm_grad_shape,
                                           .bind = layer_norm_grad_bind,
-                                          OP_KERNELS(layer_norm_grad)};
+                                          .kernel = MEGA_KERNEL_layer_norm_grad};

@@ -85,4 +85,4 @@ const op_row mega_op_row_rope = {.name = "rope",
                                  .shape = rope_shape,
                                  .gradient = rope_gradient,
                                  .bind = rope_bind,
-                                 OP_KERNELS(rope)};
+                                 .kernel = MEGA_KERNEL_rope};

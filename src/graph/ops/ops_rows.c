@@ -46,7 +46,7 @@ const op_row mega_op_row_mean_rows = {.name = "mean_rows",
                                       .shape = groups_shape,
                                       .gradient = groups_gradient,
                                       .bind = groups_bind,
-                                      OP_KERNELS(mean_rows)};
+                                      .kernel = MEGA_KERNEL_mean_rows};
 
 /* ---- mean_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
@@ -72,7 +72,7 @@ const op_row mega_op_row_mean_rows_grad = {.name = "mean_rows_grad",
                                            .num_out = 1,
                                            .shape = groups_grad_shape,
                                            .bind = groups_grad_bind,
-                                           OP_KERNELS(mean_rows_grad)};
+                                           .kernel = MEGA_KERNEL_mean_rows_grad};
 
 /* ---- first_rows: in x [n * group, C]; out [n, C] ---- */
 
@@ -88,7 +88,7 @@ const op_row mega_op_row_first_rows = {.name = "first_rows",
                                        .shape = groups_shape,
                                        .gradient = groups_gradient,
                                        .bind = groups_bind,
-                                       OP_KERNELS(first_rows)};
+                                       .kernel = MEGA_KERNEL_first_rows};
 
 /* ---- first_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
@@ -97,7 +97,7 @@ const op_row mega_op_row_first_rows_grad = {.name = "first_rows_grad",
                                             .num_out = 1,
                                             .shape = groups_grad_shape,
                                             .bind = groups_grad_bind,
-                                            OP_KERNELS(first_rows_grad)};
+                                            .kernel = MEGA_KERNEL_first_rows_grad};
 
 /* ---- row_sum: in x [T, C] dtype or acc; out [T] acc ---- */
 
@@ -139,7 +139,7 @@ const op_row mega_op_row_row_sum = {.name = "row_sum",
                                     .shape = row_sum_shape,
                                     .gradient = row_sum_gradient,
                                     .bind = row_sum_bind,
-                                    OP_KERNELS(row_sum)};
+                                    .kernel = MEGA_KERNEL_row_sum};
 
 /* ---- row_sum_grad: in dsum [T] acc; out dx [T, attr.valid], acc where attr.wide ---- */
 
@@ -165,4 +165,4 @@ const op_row mega_op_row_row_sum_grad = {.name = "row_sum_grad",
                                          .num_out = 1,
                                          .shape = row_sum_grad_shape,
                                          .bind = row_sum_grad_bind,
-                                         OP_KERNELS(row_sum_grad)};
+                                         .kernel = MEGA_KERNEL_row_sum_grad};

@@ -37,7 +37,7 @@ const op_row mega_op_row_softcap = {.name = "softcap",
                                     .overlays = 1u << 0,
                                     .shape = softcap_shape,
                                     .bind = softcap_bind,
-                                    OP_KERNELS(softcap)};
+                                    .kernel = MEGA_KERNEL_softcap};
 
 /* ---- softcap_grad: in dy [T, C], y [T, C] acc; out dx [T, C] ---- */
 
@@ -66,4 +66,4 @@ const op_row mega_op_row_softcap_grad = {.name = "softcap_grad",
                                          .overlays = 1u << SOFTCAP_GRAD_DY,
                                          .shape = softcap_grad_shape,
                                          .bind = softcap_grad_bind,
-                                         OP_KERNELS(softcap_grad)};
+                                         .kernel = MEGA_KERNEL_softcap_grad};

@@ -52,7 +52,7 @@ const op_row mega_op_row_square_sum = {.name = "square_sum",
                                        .shape = square_sum_shape,
                                        .gradient = square_sum_gradient,
                                        .bind = square_sum_bind,
-                                       OP_KERNELS(square_sum)};
+                                       .kernel = MEGA_KERNEL_square_sum};
 
 /* ---- square_sum_grad: in x [T, C], dsum [T] acc; out dx [T, C] ---- */
 
@@ -78,7 +78,7 @@ const op_row mega_op_row_square_sum_grad = {.name = "square_sum_grad",
                                             .num_out = 1,
                                             .shape = square_sum_grad_shape,
                                             .bind = square_sum_grad_bind,
-                                            OP_KERNELS(square_sum_grad)};
+                                            .kernel = MEGA_KERNEL_square_sum_grad};
 
 /* ---- rms_scale: in x [T, C], sum [T] acc, gain [C] or none; out y [T, C] ---- */
 
@@ -133,7 +133,7 @@ const op_row mega_op_row_rms_scale = {.name = "rms_scale",
                                       .shape = rms_scale_shape,
                                       .gradient = rms_scale_gradient,
                                       .bind = rms_scale_bind,
-                                      OP_KERNELS(rms_scale)};
+                                      .kernel = MEGA_KERNEL_rms_scale};
 
 /* ---- rms_scale_grad: in dy, x, sum, gain or none; out dx, dsum, dgain += or none ---- */
 
@@ -172,4 +172,4 @@ const op_row mega_op_row_rms_scale_grad = {.name = "rms_scale_grad",
                                            .overlays = 1u << RMS_SCALE_GRAD_DY,
                                            .shape = rms_scale_grad_shape,
                                            .bind = rms_scale_grad_bind,
-                                           OP_KERNELS(rms_scale_grad)};
+                                           .kernel = MEGA_KERNEL_rms_scale_grad};

@@ -97,7 +97,7 @@ static void end_bench(bench *k)
 
 static mega_status build(bench *k, mega_dtype dtype)
 {
-    const mega_program_options o = {.backend = dtype == MEGA_F64 ? MEGA_PROGRAM_PLAIN : MEGA_PROGRAM_CPU,
+    const mega_program_options o = {.backend = dtype == MEGA_F64 ? MEGA_BACKEND_PLAIN : MEGA_BACKEND_CPU,
                                     .team = k->team,
                                     .differentiate = true,
                                     .name = "custom"};

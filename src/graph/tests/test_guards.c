@@ -175,7 +175,7 @@ static void graphs_compute_in_the_type_of_their_parameters(void **state)
         need(mega_graph_create(other[i], k.params, k.layout, &k.g));
         const mega_tensor x = mega_graph_input(k.g, "x", other[i], 2, dim);
         mega_graph_output(k.g, mega_op_linear(k.g, x, param(&k, "weight")), "y");
-        const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "other"};
+        const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "other"};
         assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
         if (strstr(mega_error_message(), "but its parameters were placed in f32") == NULL)
             fail_msg("%s", mega_error_message());

@@ -162,7 +162,7 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     return p;
 }
 
-static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_program_backend backend, bool no_fusion)
+static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_backend_kind backend, bool no_fusion)
 {
     bench *b = calloc(1, sizeof *b);
     *b = (bench){.c = c, .s = s};
@@ -322,7 +322,7 @@ static void check_gradients(const op_case *c, sizes s, bool no_fusion, bool *rea
 {
     static const char *const wanted[][2] = {{"x", "d_x"},         {"other", "d_other"}, {"qkv", "d_qkv"},
                                             {"image", "d_image"}, {"k", "d_k"},         {"v", "d_v"}};
-    bench *b = bench_make(c, s, MEGA_F64, MEGA_PROGRAM_PLAIN, no_fusion);
+    bench *b = bench_make(c, s, MEGA_F64, MEGA_BACKEND_PLAIN, no_fusion);
     bench_fill(b);
     need(mega_program_forward(b->program, 0));
     need(mega_program_backward(b->program, 0));
@@ -390,8 +390,8 @@ static void expect_near(const bench *b, const char *what, const void *fast, cons
 
 static void compare(const op_case *c, sizes s, mega_dtype dtype, bool *reached)
 {
-    bench *plain = bench_make(c, s, dtype, MEGA_PROGRAM_PLAIN, false);
-    bench *fast = bench_make(c, s, dtype, MEGA_PROGRAM_CPU, false);
+    bench *plain = bench_make(c, s, dtype, MEGA_BACKEND_PLAIN, false);
+    bench *fast = bench_make(c, s, dtype, MEGA_BACKEND_CPU, false);
     bench *const both[] = {plain, fast};
     for (int i = 0; i < 2; i++) {
         bench_fill(both[i]);
@@ -446,7 +446,7 @@ static void every_row_is_complete(void **state)
         const bool is_collective = mega_op_is_collective((op_kind)k) || k == OP_COPY_TO_GROUP || k == OP_OWN_ROWS ||
                                    mega_op_is_bucket((op_kind)k);
         assert_true(is_collective == (row->bind == NULL));
-        assert_true((row->plain == NULL) == is_collective && (row->cpu == NULL) == is_collective);
+        assert_true((row->kernel == MEGA_KERNEL_NONE && row->host == NULL) == is_collective);
         assert_true(row->optional_in >> row->num_in == 0 && row->optional_out >> row->num_out == 0);
         assert_true(row->accumulates >> row->num_out == 0 && row->overlays >> row->num_in == 0);
         for (int j = OP_NONE + 1; j < k; j++) assert_string_not_equal(row->name, mega_op_table[j]->name);

@@ -37,7 +37,7 @@ static mega_loss sum_of(const bench *k)
 static void build(bench *k, mega_dtype dtype, bool differentiate, bool per_token)
 {
     const mega_program_options o = {
-        .backend = MEGA_PROGRAM_PLAIN, .differentiate = differentiate, .per_token_loss = per_token, .name = "outputs"};
+        .backend = MEGA_BACKEND_PLAIN, .differentiate = differentiate, .per_token_loss = per_token, .name = "outputs"};
     need(mega_params_place(k->params, dtype, 0));
     need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_params_initialize(k->params, 6));

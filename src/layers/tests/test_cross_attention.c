@@ -95,7 +95,7 @@ static void run(describe_layer *describe, int rank, int size, rank_result *r)
     need(mega_params_place(params, MEGA_F64, 0));
     need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     need(mega_params_initialize(params, 6));
-    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    const mega_program_options how = {.backend = MEGA_BACKEND_PLAIN, .name = "layer"};
     need(mega_program_build(b.graph, &how, &p));
     need(mega_program_allocate(p));
     fill(r->x, T * C, 3), fill(r->source, U * WIDTH, 4);
@@ -233,7 +233,7 @@ static void describe(const mega_builder *b)
 
 static mega_program *program_with(const mega_builder *b, const char *name, mega_program *states_of)
 {
-    const mega_program_options how = {.backend = MEGA_PROGRAM_PLAIN, .name = name, .states_of = states_of};
+    const mega_program_options how = {.backend = MEGA_BACKEND_PLAIN, .name = name, .states_of = states_of};
     mega_program *p = NULL;
     need(mega_program_build(b->graph, &how, &p));
     need(mega_program_allocate(p));

@@ -29,7 +29,7 @@ static void bench_begin(bench *k, mega_mode mode, int tp)
 
 static void bench_build(bench *k, bool differentiate)
 {
-    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .differentiate = differentiate, .name = "values"};
+    const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .differentiate = differentiate, .name = "values"};
     need(mega_params_place(k->params, MEGA_F64, 0));
     need(mega_params_allocate(k->params, MEGA_PARAMS_WEIGHTS | (differentiate ? MEGA_PARAMS_GRADS : 0)));
     need(mega_params_initialize(k->params, 6));

@@ -66,7 +66,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     need(mega_params_place(params, MEGA_F64, 0));
     need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     need(mega_params_initialize(params, 6));
-    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "layer"};
     need(mega_program_build(b.graph, &o, &p));
     need(mega_program_allocate(p));
     mega_program_step(p)->seed = 5;
@@ -135,7 +135,7 @@ static void the_loss_knows_no_padding(void **state)
     need(mega_params_place(params, MEGA_F64, 0));
     need(mega_params_allocate(params, MEGA_PARAMS_WEIGHTS));
     memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
-    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "head"};
+    const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "head"};
     need(mega_program_build(b.graph, &o, &p));
     need(mega_program_allocate(p));
     memset(mega_program_tensor(p, "x", 0), 0, T * C * sizeof(double));
@@ -173,7 +173,7 @@ static void scores_are_divided_by_the_root_of_the_head(void **state)
         for (int part = 0; part < 3; part++) w[(part * D + i) * D + i] = 3 - part;
         out[i * D + i] = 1;
     }
-    const mega_program_options o = {.backend = MEGA_PROGRAM_PLAIN, .name = "layer"};
+    const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "layer"};
     need(mega_program_build(b.graph, &o, &p));
     need(mega_program_allocate(p));
     memcpy(mega_program_tensor(p, "x", 0), x, sizeof x);

@@ -10,7 +10,7 @@
 
 enum { BATCH = 2, LENGTH = 8 };
 static const gpt_run_options train_f64 = {
-    .dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = BATCH, .seq = LENGTH};
+    .dtype = MEGA_F64, .backend = MEGA_BACKEND_PLAIN, .batch = BATCH, .seq = LENGTH};
 
 static mega_transformer small(void)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_PROGRAM_PLAIN, .batch = 2, .seq = 8};
+static const gpt_run_options train_f64 = {.dtype = MEGA_F64, .backend = MEGA_BACKEND_PLAIN, .batch = 2, .seq = 8};
 
 /* Returns the loss, and the gradients of samples 0 and 1, a copy that the caller frees. */
 static double run_once(const mega_transformer *m, const gpt_run_options *o, double **gradients, int64_t *count)
@@ -439,7 +439,7 @@ static void a_step_allocates_nothing(void **state)
     (void)state;
     mega_transformer m = gpt_run_tiny();
     m.hidden_dropout = 0.1;
-    const gpt_run_options o = {.dtype = MEGA_F32, .backend = MEGA_PROGRAM_CPU, .threads = 2, .batch = 2, .seq = 16};
+    const gpt_run_options o = {.dtype = MEGA_F32, .backend = MEGA_BACKEND_CPU, .threads = 2, .batch = 2, .seq = 16};
     gpt_run r = gpt_run_make(&m, &o);
     gpt_run_fill(&r, 0, 0);
     const uint64_t before = mega_alloc_count();
@@ -464,7 +464,7 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
         GPT_RUN_OK(mega_graph_create(MEGA_F64, r.params, r.layout, &g));
         GPT_RUN_OK(gpt_describe_generate(g, &m, BATCH, k == 0 ? ROWS : 1, CAPACITY));
         const mega_program_options po = {
-            .backend = MEGA_PROGRAM_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
+            .backend = MEGA_BACKEND_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
         GPT_RUN_OK(mega_program_build(g, &po, &program[k]));
         GPT_RUN_OK(mega_program_allocate(program[k]));
         mega_program_step(program[k])->kv_length = length;

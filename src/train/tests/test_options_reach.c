@@ -252,7 +252,7 @@ static const check checks[] = {
     REACHES("loss-scale-window", "--fp16 --loss-scale-window 77", 77, engine.loss_scale.window),
     REACHES("hysteresis", "--fp16 --hysteresis 5", 5, engine.loss_scale.hysteresis),
     REACHES("consecutive-hysteresis", "--fp16 --consecutive-hysteresis", 1, engine.loss_scale.consecutive_hysteresis),
-    REACHES("backend", "--backend plain", 1, engine.plain),
+    REACHES("backend", "--backend plain", 1, engine.backend),
     REACHES("no-pack-weights", "--no-pack-weights", 1, engine.no_pack_weights),
     REACHES("skip-train", "--skip-train", 1, engine.no_train),
     REACHES("eval-iters", "--eval-iters 0", 1, engine.no_evaluate),

@@ -2,14 +2,13 @@
 #ifndef MEGALITH_BACKEND_OPTIONS_H
 #define MEGALITH_BACKEND_OPTIONS_H
 
+#include "megalith/backend_kind.h"
 #include "megalith/dtype.h"
 #include "megalith/option.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_backend_kind;
 
 typedef struct mega_backend_options {
     bool fp16, bf16, fp64;   /* none: fp32; fp64 needs the plain kernels */

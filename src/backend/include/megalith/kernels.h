@@ -2,6 +2,7 @@
 #ifndef MEGALITH_KERNELS_H
 #define MEGALITH_KERNELS_H
 
+#include "megalith/backend_kind.h"
 #include "megalith/ops.h"
 
 #ifdef __cplusplus
@@ -47,6 +48,14 @@ typedef struct mega_norm_args {
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
 #undef MEGA_KERNEL_DECLARE
+
+/* What a program or an optimizer refers to; each backend has a table of kernels by it (kernels.c). */
+#define MEGA_KERNEL_ID(name) MEGA_KERNEL_##name,
+typedef enum mega_kernel_id { MEGA_KERNEL_NONE, MEGA_KERNEL_LIST(MEGA_KERNEL_ID) MEGA_KERNEL_COUNT } mega_kernel_id;
+#undef MEGA_KERNEL_ID
+
+/* Returns NULL for MEGA_KERNEL_NONE. */
+const mega_kernel *mega_kernel_of(mega_backend_kind backend, mega_kernel_id id);
 
 #ifdef __cplusplus
 }

@@ -37,12 +37,12 @@ typedef struct mega_gradient_sums {
 } mega_gradient_sums;
 
 struct mega_engine_options {
-    mega_dtype compute;       /* F32, BF16, F16, F64 (plain kernels only) */
-    bool plain;               /* use plain kernels */
-    mega_team *team;          /* borrowed; NULL: one thread */
-    mega_world *world;        /* borrowed; NULL: one rank */
-    mega_layout_sizes layout; /* sizes of its groups of ranks; zeros: all ranks data parallel */
-    int stage_programs;       /* programs per pipeline stage that the schedule interleaves; 0: 1 */
+    mega_dtype compute;        /* F32, BF16, F16, F64 (plain kernels only) */
+    mega_backend_kind backend; /* of the kernels */
+    mega_team *team;           /* borrowed; NULL: one thread */
+    mega_world *world;         /* borrowed; NULL: one rank */
+    mega_layout_sizes layout;  /* sizes of its groups of ranks; zeros: all ranks data parallel */
+    int stage_programs;        /* programs per pipeline stage that the schedule interleaves; 0: 1 */
     int64_t micro_batch, seq;
     mega_batch_ramp batch;      /* micro_step: micro_batch x number of data-parallel ranks */
     mega_curriculum curriculum; /* training steps read the first positions of samples; its lists are borrowed */

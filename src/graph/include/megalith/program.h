@@ -11,12 +11,11 @@ extern "C" {
 #endif
 
 typedef struct mega_program mega_program;
-typedef enum mega_program_backend { MEGA_PROGRAM_CPU = 0, MEGA_PROGRAM_PLAIN } mega_program_backend;
 
 enum { MEGA_PROGRAM_REQUESTS = 64 };
 
 typedef struct mega_program_options {
-    mega_program_backend backend;
+    mega_backend_kind backend;
     mega_team *team;    /* borrowed; NULL: run on one thread */
     bool differentiate; /* also build a backward program */
     /* Gradients are those of the sum of a loss times mega_step_block.loss_factor. If false, they are also divided by

@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct mega_pretrained_options {
     mega_dtype compute; /* F32, BF16, F16 or F64 */
-    bool plain;
+    mega_backend_kind backend;
     int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
     mega_team *team;          /* borrowed until fini; reads and runs; may be NULL */
     mega_world *world;        /* borrowed until fini, or NULL: one rank */

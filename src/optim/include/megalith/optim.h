@@ -6,6 +6,7 @@
 #ifndef MEGALITH_OPTIM_H
 #define MEGALITH_OPTIM_H
 
+#include "megalith/backend_kind.h"
 #include "megalith/comm.h"
 #include "megalith/custom_optimizer.h"
 #include "megalith/memory.h"
@@ -55,8 +56,8 @@ typedef struct mega_optimizer_options {
 #define MEGA_ARGUMENT(kind, type, taken, name, setting, member, ...) type member;
     MEGA_OPTIMIZER_ARGUMENTS(MEGA_ARGUMENT)
 #undef MEGA_ARGUMENT
-    bool plain;      /* use the plain kernels, which define the update (always used for f64) */
-    mega_team *team; /* borrowed; NULL: one thread */
+    mega_backend_kind backend; /* for f64 always the plain kernels, which define the update */
+    mega_team *team;           /* borrowed; NULL: one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */

@@ -1,0 +1,8 @@
+/* Which kernels compute. */
+#ifndef MEGALITH_BACKEND_KIND_H
+#define MEGALITH_BACKEND_KIND_H
+
+/* The plain kernels define what each computes; the others are fast. */
+typedef enum mega_backend_kind { MEGA_BACKEND_CPU, MEGA_BACKEND_PLAIN } mega_backend_kind;
+
+#endif
