@@ -86,6 +86,7 @@ endfunction()
 mega_device_test(test_runner device_runner device_kernels_tests)
 mega_device_test(test_watch device_runner device_kernels_tests_watched device_watch)
 mega_device_test(test_driver device_runner device_kernels_tests_watched device_watch device_driver)
+mega_device_test(test_streams device_runner device_kernels_tests_watched device_watch device_driver)
 # The same with the fibers of processors that have no switch of their own.
 mega_device_library(device_fiber_any ${device_folder}/fiber.c)
 target_compile_definitions(device_fiber_any PRIVATE MEGA_FIBER_UCONTEXT=1)

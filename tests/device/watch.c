@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MOST_REGIONS = 4096, MOST_SHARED_PARTS = 8, SHOWN = 3, GRANULE = 2 };
+enum { MOST_REGIONS = 4096, MOST_SHARED_PARTS = 8, SHOWN = 3, GRANULE = 2, OLDER = 3 };
 #define BY_HOST UINT32_MAX /* written before any work */
 
 /* Who accessed two bytes last. A write: its thread. Reads of the newest launch that read: the last thread, and of the
@@ -14,7 +14,7 @@ enum { MOST_REGIONS = 4096, MOST_SHARED_PARTS = 8, SHOWN = 3, GRANULE = 2 };
  * latest warp barrier. */
 typedef struct granule {
     uint32_t wrote_work, wrote_block, wrote_barriers, wrote_warp_barriers;
-    uint32_t read_work, second_work; /* the second: read at no ordered time before read_work */
+    uint32_t read_work, older_reads[OLDER]; /* works that read it too, which read_work is not known to come after */
     uint32_t read_block, read_barriers, read_warp_barriers, others_warp_barriers;
     uint16_t wrote_thread, read_thread;
     bool has_others, has_warps, has_blocks;
@@ -215,9 +215,29 @@ static bool is_ordered_write(const granule *g, const device_place *p)
     return g->wrote_thread / 32 == p->thread / 32 && g->wrote_warp_barriers < p->warp_barriers;
 }
 
+/* Returns an older reader after which the present work does not come, or 0. */
+static uint32_t older_read(const granule *g)
+{
+    for (int i = 0; i < OLDER; i++)
+        if (!is_after(g->older_reads[i])) return g->older_reads[i];
+    return 0;
+}
+
+/* The last reader becomes an older one: in the place of one that no longer matters, or of the first. */
+static void note_older(granule *g)
+{
+    int place = 0;
+    for (int i = OLDER - 1; i >= 0; i--)
+        if (is_after(g->older_reads[i])) {
+            g->older_reads[i] = 0;
+            place = i;
+        }
+    if (!is_after(g->read_work)) g->older_reads[place] = g->read_work;
+}
+
 static bool is_ordered_read(const granule *g, const device_place *p)
 {
-    if (!is_after(g->second_work)) return false;
+    if (older_read(g) != 0) return false;
     if (g->read_work != work_now()) return is_after(g->read_work);
     if (p == NULL) return true;
     if (g->has_blocks || g->read_block != p->block) return false;
@@ -232,9 +252,7 @@ static void note_read(granule *g, const device_place *p)
 {
     const uint32_t now = work_now();
     if (g->read_work != now) {
-        if (!is_after(g->read_work)) g->second_work = g->read_work;
-        else if (is_after(g->second_work))
-            g->second_work = 0;
+        note_older(g);
         g->has_others = g->has_warps = g->has_blocks = false;
     } else if (p == NULL) {
         return;
@@ -276,10 +294,9 @@ static bool touch(granule *g, const access *a)
         report_other(a, g->wrote_work == work_now() ? "race with a write" : "no event orders it after a write",
                      g->wrote_work, g->wrote_block, g->wrote_thread);
     else if (a->bytes > 1 && a->is_write && !is_ordered_read(g, p)) {
-        const bool is_second = !is_after(g->second_work);
-        const uint32_t work = is_second ? g->second_work : g->read_work;
+        const uint32_t older = older_read(g), work = older != 0 ? older : g->read_work;
         report_other(a, work == work_now() ? "race with a read" : "no event orders it after a read", work,
-                     g->read_block, is_second || g->has_others || g->has_blocks ? -1 : g->read_thread);
+                     g->read_block, older != 0 || g->has_others || g->has_blocks ? -1 : g->read_thread);
     } else
         has_reported = false;
     if (a->is_write) note_write(g, p);
