@@ -23,7 +23,7 @@ static mega_status bucket_find_gaps(mega_program *p, bucket_args *a)
     if (a->gap == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     for (int i = b->first_param + b->num_params - 1; i >= b->first_param; i--) { /* by offset */
         const mega_param *r = mega_params_get(params, i);
-        if (p->g->gradient_tensor[i] == 0 || !is_overwritten(p, p->g->gradient_tensor[i])) continue;
+        if (p->g->weights.gradient[i] == 0 || !is_overwritten(p, p->g->weights.gradient[i])) continue;
         if (r->offset - b->offset > from)
             a->gap[a->num_gaps++] = (struct bucket_gap){from, r->offset - b->offset - from};
         from = r->offset - b->offset + r->count;
@@ -41,7 +41,7 @@ static mega_status bind_gradient(mega_program *p, const op_binder *b, const inst
     a->held = mega_params_grad_dtype(p->g->params, a->bucket);
     a->slice = mega_params_grad(p->g->params, op->attr.param);
     a->whole = b->address(b, op->kind == OP_GRAD_BEGIN ? op->out[0] : op->in[0]);
-    if (op->kind == OP_GRAD_KEEP || is_overwritten(p, p->g->gradient_tensor[op->attr.param])) return MEGA_OK;
+    if (op->kind == OP_GRAD_KEEP || is_overwritten(p, p->g->weights.gradient[op->attr.param])) return MEGA_OK;
     a->gap = mega_arena_alloc(&p->args, sizeof *a->gap);
     if (a->gap == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     a->gap[a->num_gaps++] = (struct bucket_gap){0, r->count};
@@ -204,7 +204,7 @@ void mega_bucket_summed(const mega_program *p, int bucket)
 
 bool mega_program_reduces(const mega_program *p, int bucket)
 {
-    return p->g->reduces != NULL && p->g->reduces[bucket];
+    return p->g->buckets.reduces != NULL && p->g->buckets.reduces[bucket];
 }
 
 mega_status mega_program_wait_reductions(mega_program *p)

@@ -63,8 +63,8 @@ int64_t mega_tensor_channels(const mega_builder *b, mega_tensor x)
 
 static int32_t find_named(const mega_graph *g, const char *name)
 {
-    for (int i = 0; i < g->num_named; i++)
-        if (strcmp(g->named[i].name, name) == 0) return g->named[i].tensor;
+    for (int i = 0; i < g->names.num_named; i++)
+        if (strcmp(g->names.named[i].name, name) == 0) return g->names.named[i].tensor;
     return 0;
 }
 
@@ -247,12 +247,12 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
 /* Lists a request of the layer that is being described, if the graph lists requests. */
 static mega_status note_request(mega_graph *g, int param)
 {
-    if (!g->lists_requests) return MEGA_OK;
-    for (int i = g->num_requests - 1; i >= 0 && g->request[i].layer == g->layer; i--)
-        if (g->request[i].param == param) return MEGA_OK;
-    if (!mega_array_add(&g->request, g->num_requests, sizeof *g->request))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for a list of %d requests", g->num_requests + 1);
-    g->request[g->num_requests++] = (param_request){g->layer, param};
+    if (!g->walk.lists_requests) return MEGA_OK;
+    for (int i = g->walk.num_requests - 1; i >= 0 && g->walk.request[i].layer == g->walk.layer; i--)
+        if (g->walk.request[i].param == param) return MEGA_OK;
+    if (!mega_array_add(&g->walk.request, g->walk.num_requests, sizeof *g->walk.request))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for a list of %d requests", g->walk.num_requests + 1);
+    g->walk.request[g->walk.num_requests++] = (param_request){g->walk.layer, param};
     return MEGA_OK;
 }
 
@@ -284,17 +284,17 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 
 static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)
 {
-    for (int i = 0; i < g->num_dropouts; i++)
-        if (g->dropout[i].site == site)
+    for (int i = 0; i < g->walk.num_dropouts; i++)
+        if (g->walk.dropout[i].site == site)
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
                 "dropout \"%s\": dropout \"%s\" of this program would have the same mask; give each a path "
                 "of its own",
-                path, g->dropout[i].path);
+                path, g->walk.dropout[i].path);
     const char *text = mega_arena_strdup(&g->arena, path);
-    if (text == NULL || !mega_array_add(&g->dropout, g->num_dropouts, sizeof *g->dropout))
+    if (text == NULL || !mega_array_add(&g->walk.dropout, g->walk.num_dropouts, sizeof *g->walk.dropout))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the path of dropout \"%s\"", path);
-    g->dropout[g->num_dropouts++] = (dropout_site){text, site};
+    g->walk.dropout[g->walk.num_dropouts++] = (dropout_site){text, site};
     return MEGA_OK;
 }
 
@@ -302,9 +302,9 @@ void mega_recompute_begin(const mega_builder *b)
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return;
-    g->own_regions++;
+    g->regions.begun_by_layer++;
     if (b->mode != MEGA_TRAIN || mega_graph_region_is_open(g)) return;
-    g->is_region_of_layer = true;
+    g->regions.is_open_layers = true;
     mega_graph_region_begin(g);
 }
 
@@ -312,14 +312,14 @@ void mega_recompute_end(const mega_builder *b)
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return;
-    if (g->own_regions == 0) {
+    if (g->regions.begun_by_layer == 0) {
         mega_graph_fail(
             g, MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\": mega_recompute_end without mega_recompute_begin; call them in pairs", b->path));
         return;
     }
-    if (--g->own_regions > 0 || !g->is_region_of_layer) return;
-    g->is_region_of_layer = false;
+    if (--g->regions.begun_by_layer > 0 || !g->regions.is_open_layers) return;
+    g->regions.is_open_layers = false;
     mega_graph_region_end(g);
 }
 

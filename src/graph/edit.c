@@ -30,8 +30,8 @@ static void edit_renumber(mega_graph *g, const int *moved)
         g->num_forward += !g->op[i].backward;
         if (g->op[i].first_use >= 0) g->op[i].first_use = moved[g->op[i].first_use];
     }
-    for (int b = 0; g->bucket_ready != NULL && b < mega_params_num_buckets(g->params); b++)
-        if (g->bucket_ready[b] >= 0) g->bucket_ready[b] = moved[g->bucket_ready[b]];
+    for (int b = 0; g->buckets.ready != NULL && b < mega_params_num_buckets(g->params); b++)
+        if (g->buckets.ready[b] >= 0) g->buckets.ready[b] = moved[g->buckets.ready[b]];
 }
 
 mega_status mega_edit_apply(graph_edit *e, mega_graph *g)

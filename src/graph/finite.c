@@ -18,8 +18,8 @@ static bool reads_scaled(const mega_graph *g, const instruction *op)
 
 void mega_graph_mark_scaled(mega_graph *g)
 {
-    for (int i = 1; i < g->num_seeds; i += 2) /* each tensor is followed by its gradient */
-        g->tensor[mega_graph_root(g, g->seed[i].tensor)].is_scaled = true;
+    for (int i = 1; i < g->names.num_seeds; i += 2) /* each tensor is followed by its gradient */
+        g->tensor[mega_graph_root(g, g->names.seed[i].tensor)].is_scaled = true;
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         const unsigned scaled = reads_scaled(g, op) ? ~0u : mega_op_table[op->kind]->scaled;

@@ -37,17 +37,17 @@ void mega_graph_destroy(mega_graph *g)
     mega_arena_fini(&g->arena);
     mega_free(g->tensor);
     mega_free(g->op);
-    mega_free(g->named);
-    mega_free(g->seed);
-    mega_free(g->wanted);
-    mega_free(g->dropout);
-    mega_free(g->head);
-    mega_free(g->output);
-    mega_free(g->request);
-    mega_free(g->weight_tensor);
-    mega_free(g->gradient_tensor);
-    mega_free(g->bucket_ready);
-    mega_free(g->reduces);
+    mega_free(g->names.named);
+    mega_free(g->names.seed);
+    mega_free(g->names.wanted);
+    mega_free(g->walk.dropout);
+    mega_free(g->results.head);
+    mega_free(g->results.output);
+    mega_free(g->walk.request);
+    mega_free(g->weights.tensor);
+    mega_free(g->weights.gradient);
+    mega_free(g->buckets.ready);
+    mega_free(g->buckets.reduces);
     mega_free(g);
 }
 
@@ -83,9 +83,9 @@ void mega_graph_fail(mega_graph *g, mega_status st)
 
 mega_scope mega_scope_enter(mega_graph *g, const char *fmt, ...)
 {
-    const size_t length = strlen(g->scope);
-    char *end = g->scope + length;
-    size_t room = sizeof g->scope - length;
+    const size_t length = strlen(g->scope.path);
+    char *end = g->scope.path + length;
+    size_t room = sizeof g->scope.path - length;
     if (length > 0 && room > 1) {
         *end++ = '.';
         room--;
@@ -96,21 +96,21 @@ mega_scope mega_scope_enter(mega_graph *g, const char *fmt, ...)
     va_end(args);
     if (n < 0 || (size_t)n >= room)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "scope \"%s…\": longer than %zu characters; use shorter names",
-                                     g->scope, sizeof g->scope - 1));
-    g->scope_text = NULL;
+                                     g->scope.path, sizeof g->scope.path - 1));
+    g->scope.stored = NULL;
     return (mega_scope){length};
 }
 
 void mega_scope_leave(mega_graph *g, mega_scope scope)
 {
-    g->scope[scope.length] = '\0';
-    g->scope_text = NULL;
+    g->scope.path[scope.length] = '\0';
+    g->scope.stored = NULL;
 }
 
 static const char *scope_text(mega_graph *g)
 {
-    if (g->scope_text == NULL) g->scope_text = mega_arena_strdup(&g->arena, g->scope);
-    return g->scope_text == NULL ? "" : g->scope_text;
+    if (g->scope.stored == NULL) g->scope.stored = mega_arena_strdup(&g->arena, g->scope.path);
+    return g->scope.stored == NULL ? "" : g->scope.stored;
 }
 
 /* ---- tensors ---- */
@@ -138,7 +138,7 @@ static mega_status check_size(const mega_graph *g, const char *what, const tenso
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "graph in \"%s\": %s would be %s, more than %lld elements; check the sizes that its shape is made "
                      "of",
-                     g->scope, what, mega_shape_text(text, sizeof text, s), (long long)MEGA_MOST_ELEMENTS);
+                     g->scope.path, what, mega_shape_text(text, sizeof text, s), (long long)MEGA_MOST_ELEMENTS);
 }
 
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor)
@@ -147,7 +147,7 @@ mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, 
     for (int i = 0; i < *count && name != NULL; i++)
         if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": the name \"%s\" is given to two tensors; expected one",
-                             g->scope, shown);
+                             g->scope.path, shown);
     const char *text = name == NULL ? NULL : mega_arena_strdup(&g->arena, name);
     if ((name != NULL && text == NULL) || !mega_array_add(list, *count, sizeof **list))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
@@ -161,7 +161,7 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
     if (g->status != MEGA_OK) return (mega_tensor){0};
     if (name == NULL || dim == NULL) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": an input or a state without %s; give it",
-                                     g->scope, name == NULL ? "a name" : "dimensions"));
+                                     g->scope.path, name == NULL ? "a name" : "dimensions"));
         return (mega_tensor){0};
     }
     graph_tensor t = {.role = role, .name = mega_arena_strdup(&g->arena, name), .shape = {dtype, num_dims, {0}}};
@@ -175,12 +175,12 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
                         MEGA_FAIL(MEGA_ERR_USAGE,
                                   "graph in \"%s\": \"%s\" has %d dimensions or one of less than an element; expected "
                                   "1 to %d dimensions of at least 1",
-                                  g->scope, name, num_dims, GRAPH_MAX_DIMS));
+                                  g->scope.path, name, num_dims, GRAPH_MAX_DIMS));
         return (mega_tensor){0};
     }
     mega_graph_fail(g, check_size(g, name, &t.shape));
     const int32_t id = mega_graph_tensor_add(g, &t);
-    if (id != 0) mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, id));
+    if (id != 0) mega_graph_fail(g, mega_graph_name_add(g, &g->names.named, &g->names.num_named, name, id));
     return (mega_tensor){id};
 }
 
@@ -240,7 +240,7 @@ void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "graph: a label to be ignored is given for a tensor in \"%s\" that is no input of "
                                      "labels; give the input, of type i32",
-                                     g->scope));
+                                     g->scope.path));
         return;
     }
     t->has_ignored = true;
@@ -259,7 +259,7 @@ void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
 mega_tensor mega_graph_state(mega_graph *g, const char *name, mega_dtype dtype, int num_dims, const int64_t *dim)
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};
-    const char *full = mega_arena_format(&g->arena, "%s%s%s", g->scope, g->scope[0] == '\0' ? "" : ".", name);
+    const char *full = mega_arena_format(&g->arena, "%s%s%s", g->scope.path, g->scope.path[0] == '\0' ? "" : ".", name);
     if (full != NULL) return add_named(g, ROLE_STATE, full, dtype, num_dims, dim);
     mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of state \"%s\"", name));
     return (mega_tensor){0};
@@ -281,26 +281,26 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name)
         return;
     }
     g->tensor[t.id].is_output = true;
-    mega_graph_fail(g, mega_graph_name_add(g, &g->named, &g->num_named, name, t.id));
+    mega_graph_fail(g, mega_graph_name_add(g, &g->names.named, &g->names.num_named, name, t.id));
 }
 
 bool mega_graph_reserve_params(mega_graph *g)
 {
-    const int count = g->params == NULL ? 0 : mega_params_count(g->params), old = g->cap_params;
+    const int count = g->params == NULL ? 0 : mega_params_count(g->params), old = g->weights.cap;
     if (count <= old) return true;
     const int capacity = count > 2 * old ? count : 2 * old;
     const size_t bytes = (size_t)capacity * sizeof(int32_t), added = (size_t)(capacity - old) * sizeof(int32_t);
-    int32_t *weights = mega_realloc(g->weight_tensor, bytes);
-    if (weights != NULL) g->weight_tensor = weights;
-    int32_t *gradients = weights == NULL ? NULL : mega_realloc(g->gradient_tensor, bytes);
+    int32_t *weights = mega_realloc(g->weights.tensor, bytes);
+    if (weights != NULL) g->weights.tensor = weights;
+    int32_t *gradients = weights == NULL ? NULL : mega_realloc(g->weights.gradient, bytes);
     if (gradients == NULL) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d parameters", count));
         return false;
     }
-    g->gradient_tensor = gradients;
+    g->weights.gradient = gradients;
     memset(weights + old, 0, added);
     memset(gradients + old, 0, added);
-    g->cap_params = capacity;
+    g->weights.cap = capacity;
     return true;
 }
 
@@ -309,19 +309,19 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
     if (g->status != MEGA_OK || !mega_graph_reserve_params(g)) return (mega_tensor){0};
     if (g->params == NULL || param < 0 || param >= mega_params_count(g->params)) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": parameter number %d is not declared; %d are",
-                                     g->scope, param, g->params == NULL ? 0 : mega_params_count(g->params)));
+                                     g->scope.path, param, g->params == NULL ? 0 : mega_params_count(g->params)));
         return (mega_tensor){0};
     }
-    if (g->weight_tensor[param] == 0) {
+    if (g->weights.tensor[param] == 0) {
         const mega_param *r = mega_params_get(g->params, param);
         const graph_tensor t = {
             .role = ROLE_WEIGHT,
             .name = mega_arena_strdup(&g->arena, r->name), /* copied, because records may move when more are declared */
             .param = param,
             .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
-        g->weight_tensor[param] = mega_graph_tensor_add(g, &t);
+        g->weights.tensor[param] = mega_graph_tensor_add(g, &t);
     }
-    return (mega_tensor){g->weight_tensor[param]};
+    return (mega_tensor){g->weights.tensor[param]};
 }
 
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
@@ -331,17 +331,17 @@ int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "gradient of \"%s\" in \"%s\": it is used as a weight, but is no parameter; pass "
                                      "what mega_graph_param gives",
-                                     g->tensor[weight].name, g->scope));
+                                     g->tensor[weight].name, g->scope.path));
         return 0;
     }
     const int param = g->tensor[weight].param;
-    if (g->gradient_tensor[param] == 0) {
+    if (g->weights.gradient[param] == 0) {
         graph_tensor t = {.role = ROLE_GRADIENT, .param = param, .shape = g->tensor[weight].shape};
         t.shape.dtype = g->acc;
         t.name = mega_arena_format(&g->arena, "d(%s)", g->tensor[weight].name);
-        g->gradient_tensor[param] = mega_graph_tensor_add(g, &t);
+        g->weights.gradient[param] = mega_graph_tensor_add(g, &t);
     }
-    return g->gradient_tensor[param];
+    return g->weights.gradient[param];
 }
 
 int mega_graph_dim_count(const mega_graph *g, mega_tensor t)
@@ -356,17 +356,17 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim)
 
 void mega_graph_region_begin(mega_graph *g)
 {
-    if (g->region != 0)
+    if (g->regions.open != 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "graph in \"%s\": a recompute region begins inside another; end "
                                      "the first before",
-                                     g->scope));
-    g->region = ++g->num_regions;
+                                     g->scope.path));
+    g->regions.open = ++g->regions.count;
 }
 
 void mega_recompute_distribute(mega_graph *g, const mega_axis *axis)
 {
-    g->saved_axis = *axis;
+    g->regions.saved_axis = *axis;
 }
 
 void mega_graph_set_sequence_parallel(mega_graph *g, bool on)
@@ -381,15 +381,15 @@ bool mega_graph_is_sequence_parallel(const mega_graph *g)
 
 bool mega_graph_region_is_open(const mega_graph *g)
 {
-    return g->region != 0;
+    return g->regions.open != 0;
 }
 
 void mega_graph_region_end(mega_graph *g)
 {
-    if (g->region == 0)
+    if (g->regions.open == 0)
         mega_graph_fail(
-            g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": a recompute region ends that never began", g->scope));
-    g->region = 0;
+            g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": a recompute region ends that never began", g->scope.path));
+    g->regions.open = 0;
 }
 
 void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
@@ -413,8 +413,8 @@ void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
     }
     const mega_tensor d = mega_graph_input(g, name, s->dtype, s->num_dims, s->dim);
     if (d.id == 0) return;
-    mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, t.id));
-    mega_graph_fail(g, mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, d.id));
+    mega_graph_fail(g, mega_graph_name_add(g, &g->names.seed, &g->names.num_seeds, NULL, t.id));
+    mega_graph_fail(g, mega_graph_name_add(g, &g->names.seed, &g->names.num_seeds, NULL, d.id));
 }
 
 void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name)
@@ -428,7 +428,7 @@ void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name
         return;
     }
     g->tensor[input.id].needs_gradient = true;
-    mega_graph_fail(g, mega_graph_name_add(g, &g->wanted, &g->num_wanted, name, input.id));
+    mega_graph_fail(g, mega_graph_name_add(g, &g->names.wanted, &g->names.num_wanted, name, input.id));
 }
 
 /* ---- instructions ---- */
@@ -493,7 +493,7 @@ mega_tensor mega_graph_emit(mega_graph *g, instruction *op)
     if (g->status != MEGA_OK) return (mega_tensor){0};
     op->scope = scope_text(g);
     op->backward = g->in_backward;
-    op->region = g->region;
+    op->region = g->regions.open;
     op->first_use = -1;
     const mega_status st = make_outputs(g, op);
     if (st != MEGA_OK) {

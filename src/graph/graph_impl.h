@@ -206,6 +206,7 @@ typedef struct dropout_site {
     const char *path;
     uint32_t site;
 } dropout_site;
+
 /* A loss that mega_loss_add declared. */
 typedef struct graph_loss {
     const char *name, *scope;
@@ -231,6 +232,60 @@ typedef struct param_request {
     int layer, param;
 } param_request;
 
+/* Tensors that the caller reads and writes by name; gradients that it gives (name or NULL) and that it requests. */
+typedef struct graph_names {
+    named_tensor *named, *seed, *wanted;
+    int num_named, num_seeds, num_wanted;
+} graph_names;
+
+/* What the model computes: losses and metrics, the heads that some of them have, outputs. */
+typedef struct graph_results {
+    graph_loss loss[MEGA_METRICS];
+    graph_head *head;
+    graph_output *output;
+    int num_losses, num_heads, num_outputs;
+    bool per_token_loss; /* do not divide the gradient of a loss by its weight (mega_program_options) */
+} graph_results;
+
+/* By parameter: the tensors of its weight and of its gradient; 0: not used yet. */
+typedef struct graph_weights {
+    int32_t *tensor, *gradient;
+    int cap; /* length of both arrays */
+} graph_weights;
+
+/* By bucket, made by the place pass: the last instruction that adds to one of its gradients (-1: none), and whether the
+ * program sums its gradients over dp. */
+typedef struct graph_buckets {
+    int *ready;
+    bool *reduces;
+    mega_place_options place;
+} graph_buckets;
+
+/* The path of what is being described, and its copy in the arena; NULL after the path has changed. */
+typedef struct graph_scope {
+    char path[MEGA_GRAPH_SCOPE];
+    const char *stored;
+} graph_scope;
+
+/* Regions that the backward computes again. */
+typedef struct graph_regions {
+    int open, count;      /* number of the open region (0: none), and how many there are */
+    int begun_by_layer;   /* mega_recompute_begin of the layer that is being described, without its end so far */
+    bool is_open_layers;  /* the open region was opened by that layer */
+    mega_axis saved_axis; /* saved inputs of regions are sharded over it; size 0 or 1: kept whole */
+} graph_regions;
+
+/* The walk over the layers of a model. */
+typedef struct graph_walk {
+    int layer;             /* that is being described */
+    dropout_site *dropout; /* dropouts of the layers so far */
+    int num_dropouts;
+    bool lists_requests; /* record in `request` the parameters of each layer, once each, in the order of their first
+                            requests */
+    param_request *request;
+    int num_requests;
+} graph_walk;
+
 struct mega_graph {
     mega_arena arena; /* names */
     mega_dtype dtype, acc;
@@ -238,40 +293,20 @@ struct mega_graph {
     const mega_layout *layout;
     graph_tensor *tensor; /* [0] is none */
     int num_tensors;
-    int64_t cap_tensors, cap_ops;
     instruction *op;
     int num_ops;
     int num_forward; /* number of forward instructions, which come first; set by the differentiate pass or by build */
-    named_tensor *named, *seed,
-        *wanted; /* tensors that the caller reads and writes; gradients that the caller gives (name or NULL); gradients
-                    that the caller requests */
-    int num_named, num_seeds, num_wanted;
-    graph_loss loss[MEGA_METRICS];
-    graph_head *head;
-    graph_output *output;
-    int num_losses, num_heads, num_outputs;
-    bool per_token_loss; /* do not divide the gradient of a loss by its weight (mega_program_options) */
-    int32_t *weight_tensor, *gradient_tensor; /* by parameter; 0: not used yet */
-    int cap_params;                           /* length of these two arrays */
-    int *bucket_ready; /* place pass, by bucket: the last instruction that adds to one of its gradients; -1: none */
-    bool *reduces;     /* place pass, by bucket: whether the program sums its gradients over dp */
-    mega_place_options place;
-    char scope[MEGA_GRAPH_SCOPE];
-    const char *scope_text; /* copy of scope in the arena; NULL after scope has changed */
-    bool in_backward;       /* emitted instructions belong to the backward program */
-    int region, num_regions;
-    int own_regions;         /* of the layer that is being described: mega_recompute_begin without its end so far */
-    bool is_region_of_layer; /* the open region was opened by that layer */
+    int64_t cap_tensors, cap_ops;
+    bool in_backward; /* emitted instructions belong to the backward program */
     bool sequence_parallel;
-    dropout_site *dropout; /* dropouts of the layers of this graph */
-    int num_dropouts;
-    bool lists_requests; /* record in `request` the parameters of each layer, once each, in the order of their first
-                            requests */
-    int layer;           /* the layer of the model that is being described */
-    param_request *request;
-    int num_requests;
-    mega_axis saved_axis; /* saved inputs of regions are sharded over it; size 0 or 1: kept whole */
-    mega_status status;   /* first error while describing; `error` holds its message */
+    graph_names names;
+    graph_results results;
+    graph_weights weights;
+    graph_buckets buckets;
+    graph_scope scope;
+    graph_regions regions;
+    graph_walk walk;
+    mega_status status; /* first error while describing; `error` holds its message */
     mega_error_record error;
 };
 

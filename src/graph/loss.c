@@ -16,12 +16,12 @@ static mega_status check_scalar(const mega_graph *g, const char *name, const cha
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "loss \"%s\" in \"%s\": its %s is not a value that the program computes; pass what "
                          "mega_sum or another loss of layers.h returns",
-                         name, g->scope, what);
+                         name, g->scope.path, what);
     if (mega_shape_equal(&g->tensor[t.id].shape, &expected)) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "loss \"%s\" in \"%s\": its %s is %s; expected %s, a sum over the micro-batch such as "
                      "mega_sum returns",
-                     name, g->scope, what, mega_shape_text(a, sizeof a, &g->tensor[t.id].shape),
+                     name, g->scope.path, what, mega_shape_text(a, sizeof a, &g->tensor[t.id].shape),
                      mega_shape_text(b, sizeof b, &expected));
 }
 
@@ -29,21 +29,21 @@ static mega_status check_loss(const mega_graph *g, const char *name, mega_loss l
 {
     if (name == NULL || name[0] == '\0' || strlen(name) >= MEGA_LOSS_NAME)
         return MEGA_FAIL(MEGA_ERR_USAGE, "loss \"%.20s\" in \"%s\": its name has %zu characters; expected 1 to %d",
-                         name == NULL ? "" : name, g->scope, name == NULL ? 0 : strlen(name), MEGA_LOSS_NAME - 1);
-    MEGA_TRY(mega_graph_check_name(g->scope, "a loss", name));
-    for (int i = 0; i < g->num_losses; i++)
-        if (strcmp(g->loss[i].name, name) == 0)
+                         name == NULL ? "" : name, g->scope.path, name == NULL ? 0 : strlen(name), MEGA_LOSS_NAME - 1);
+    MEGA_TRY(mega_graph_check_name(g->scope.path, "a loss", name));
+    for (int i = 0; i < g->results.num_losses; i++)
+        if (strcmp(g->results.loss[i].name, name) == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "loss \"%s\" in \"%s\": the name is declared twice, first in \"%s\"; give each loss and "
                              "metric a name of its own",
-                             name, g->scope, g->loss[i].scope);
-    if (g->num_losses == MEGA_METRICS)
+                             name, g->scope.path, g->results.loss[i].scope);
+    if (g->results.num_losses == MEGA_METRICS)
         return MEGA_FAIL(MEGA_ERR_USAGE, "loss \"%s\" in \"%s\": the model has more than %d losses and metrics", name,
-                         g->scope, MEGA_METRICS);
+                         g->scope.path, MEGA_METRICS);
     if (!isfinite(coefficient))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "loss \"%s\" in \"%s\": its coefficient is %g; expected a finite number, 0 for a metric", name,
-                         g->scope, isnan(coefficient) ? fabs(coefficient) : coefficient);
+                         g->scope.path, isnan(coefficient) ? fabs(coefficient) : coefficient);
     MEGA_TRY(check_scalar(g, name, "sum", loss.sum));
     return check_scalar(g, name, "weight", loss.weight);
 }
@@ -54,7 +54,7 @@ void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coe
     mega_graph_fail(g, check_loss(g, name, loss, coefficient));
     if (g->status != MEGA_OK) return;
     const graph_loss l = {.name = mega_arena_strdup(&g->arena, name),
-                          .scope = mega_arena_strdup(&g->arena, g->scope),
+                          .scope = mega_arena_strdup(&g->arena, g->scope.path),
                           .coefficient = coefficient,
                           .sum = loss.sum.id,
                           .weight = loss.weight.id};
@@ -63,7 +63,7 @@ void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coe
         return;
     }
     g->tensor[l.sum].is_output = g->tensor[l.weight].is_output = true;
-    g->loss[g->num_losses++] = l;
+    g->results.loss[g->results.num_losses++] = l;
 }
 
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient)
@@ -125,8 +125,8 @@ static mega_status settle_head(mega_graph *g, graph_head *h)
 {
     const graph_loss *found = NULL;
     double coefficient = 0;
-    for (int i = 0; i < g->num_losses; i++) {
-        const graph_loss *l = &g->loss[i];
+    for (int i = 0; i < g->results.num_losses; i++) {
+        const graph_loss *l = &g->results.loss[i];
         if (l->sum != h->loss_sum) continue;
         if (found != NULL && found->weight != l->weight)
             return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -147,32 +147,33 @@ static mega_status settle_head(mega_graph *g, graph_head *h)
         return MEGA_OK;
     }
     MEGA_TRY(check_weight(g, h, found));
-    mega_head_weigh(g, h, coefficient, g->per_token_loss ? 0 : found->weight);
+    mega_head_weigh(g, h, coefficient, g->results.per_token_loss ? 0 : found->weight);
     return MEGA_OK;
 }
 
 static bool is_of_head(const mega_graph *g, const graph_loss *l)
 {
-    for (int i = 0; i < g->num_heads; i++)
-        if (g->head[i].loss_sum == l->sum) return true;
+    for (int i = 0; i < g->results.num_heads; i++)
+        if (g->results.head[i].loss_sum == l->sum) return true;
     return false;
 }
 
 mega_status mega_losses_settle(mega_graph *g)
 {
-    for (int i = 0; i < g->num_losses; i++) MEGA_TRY(check_trained(g, &g->loss[i]));
-    for (int i = 0; i < g->num_heads; i++) MEGA_TRY(settle_head(g, &g->head[i]));
-    if (g->num_heads > 0) mega_edit_compact(g); /* this invalidates first_op and end_op of the heads */
+    for (int i = 0; i < g->results.num_losses; i++) MEGA_TRY(check_trained(g, &g->results.loss[i]));
+    for (int i = 0; i < g->results.num_heads; i++) MEGA_TRY(settle_head(g, &g->results.head[i]));
+    if (g->results.num_heads > 0) mega_edit_compact(g); /* this invalidates first_op and end_op of the heads */
     return MEGA_OK;
 }
 
 mega_status mega_losses_seed(mega_graph *g)
 {
-    for (int i = 0; i < g->num_heads; i++) mega_graph_gradient_add(g, g->head[i].x, g->head[i].dx);
-    for (int i = 0; i < g->num_losses; i++) {
-        const graph_loss *l = &g->loss[i];
+    for (int i = 0; i < g->results.num_heads; i++)
+        mega_graph_gradient_add(g, g->results.head[i].x, g->results.head[i].dx);
+    for (int i = 0; i < g->results.num_losses; i++) {
+        const graph_loss *l = &g->results.loss[i];
         if (l->coefficient == 0 || is_of_head(g, l)) continue;
-        instruction op = {.kind = OP_LOSS_SEED, .in = {g->per_token_loss ? 0 : l->weight}};
+        instruction op = {.kind = OP_LOSS_SEED, .in = {g->results.per_token_loss ? 0 : l->weight}};
         op.attr.factor = l->coefficient;
         op.attr.what = l->name;
         mega_graph_gradient_add(g, l->sum, mega_graph_emit(g, &op).id);
@@ -184,8 +185,8 @@ mega_status mega_losses_seed(mega_graph *g)
 
 bool mega_program_loss_get(const mega_program *p, int number, int slot, mega_program_loss *out)
 {
-    if (number < 0 || number >= p->g->num_losses || mega_program_check_slot(p, slot) != MEGA_OK) return false;
-    const graph_loss *l = &p->g->loss[number];
+    if (number < 0 || number >= p->g->results.num_losses || mega_program_check_slot(p, slot) != MEGA_OK) return false;
+    const graph_loss *l = &p->g->results.loss[number];
     *out = (mega_program_loss){.name = l->name, .coefficient = l->coefficient};
     if (p->call == NULL) return true;
     out->sum = mega_program_address(p, l->sum, slot);

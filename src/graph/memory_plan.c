@@ -174,8 +174,8 @@ static mega_status assign_blocks(mega_program *p)
 
 static bool is_seed(const mega_graph *g, int32_t tensor)
 {
-    for (int i = 1; i < g->num_seeds; i += 2)
-        if (g->seed[i].tensor == tensor) return true;
+    for (int i = 1; i < g->names.num_seeds; i += 2)
+        if (g->names.seed[i].tensor == tensor) return true;
     return false;
 }
 

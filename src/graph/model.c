@@ -133,16 +133,16 @@ void model_describe_layer(const mega_model *m, int layer, const mega_builder *ba
     const mega_layer *row = model_layer(m, layer, &index);
     if (g->status != MEGA_OK) return;
     set_path(&b, row, index);
-    g->layer = layer;
+    g->walk.layer = layer;
     const char *name = scope_of(m, b.path);
-    const mega_scope s = name[0] != '\0' ? mega_scope_enter(g, "%s", name) : (mega_scope){strlen(g->scope)};
+    const mega_scope s = name[0] != '\0' ? mega_scope_enter(g, "%s", name) : (mega_scope){strlen(g->scope.path)};
     row->describe(&b, row->self, flow);
     if (g->status == MEGA_OK) mega_graph_fail(g, check_flow(m, layer, b.path, g, flow));
-    if (g->status == MEGA_OK && g->own_regions != 0)
+    if (g->status == MEGA_OK && g->regions.begun_by_layer != 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "layer \"%s\" (%d of the list of model %s): %d more calls of mega_recompute_begin "
                                      "than of mega_recompute_end; call them in pairs",
-                                     b.path, layer, model_name(m), g->own_regions));
+                                     b.path, layer, model_name(m), g->regions.begun_by_layer));
     mega_scope_leave(g, s);
 }
 
@@ -179,7 +179,7 @@ static mega_status model_walk(mega_model_parts *p, mega_graph *g)
 {
     mega_flow flow = {.x = mega_none()};
     const mega_builder base = parts_builder(p, p->sizes.mode, g);
-    g->lists_requests = true;
+    g->walk.lists_requests = true;
     mega_graph_set_sequence_parallel(g, p->model.sequence_parallel && p->sizes.mode != MEGA_GENERATE);
     for (int l = 0; l < p->num_layers; l++) {
         const int first = g->num_ops;
@@ -200,13 +200,14 @@ static mega_status model_walk(mega_model_parts *p, mega_graph *g)
             border_value *value = &p->border[l].value[v];
             value->needs_gradient = g->tensor[value->tensor].needs_gradient;
         }
-    for (int i = 0; i < g->num_requests; i++) {
-        const mega_param *r = mega_params_get(p->params, g->request[i].param);
-        if (mega_param_is_trained(r)) p->elements[g->request[i].layer] += (double)r->shape[0] * (double)r->shape[1];
+    for (int i = 0; i < g->walk.num_requests; i++) {
+        const mega_param *r = mega_params_get(p->params, g->walk.request[i].param);
+        if (mega_param_is_trained(r))
+            p->elements[g->walk.request[i].layer] += (double)r->shape[0] * (double)r->shape[1];
     }
-    p->request = g->request;
-    p->num_requests = g->num_requests;
-    g->request = NULL;
+    p->request = g->walk.request;
+    p->num_requests = g->walk.num_requests;
+    g->walk.request = NULL;
     return MEGA_OK;
 }
 

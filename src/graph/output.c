@@ -31,17 +31,17 @@ static mega_status output_check(const mega_builder *b, const char *name, mega_te
 static mega_status add_output(mega_graph *g, const char *name, int32_t tensor)
 {
     const char *text = mega_arena_strdup(&g->arena, name);
-    if (text == NULL || !mega_array_add(&g->output, g->num_outputs, sizeof *g->output))
+    if (text == NULL || !mega_array_add(&g->results.output, g->results.num_outputs, sizeof *g->results.output))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of output \"%s\"", name);
-    g->output[g->num_outputs++] = (graph_output){.name = text, .tensor = tensor};
+    g->results.output[g->results.num_outputs++] = (graph_output){.name = text, .tensor = tensor};
     return MEGA_OK;
 }
 
 static mega_status check_unused(const mega_builder *b, const char *name)
 {
     const mega_graph *g = b->graph;
-    for (int i = 0; i < g->num_outputs; i++)
-        if (strcmp(g->output[i].name, name) == 0)
+    for (int i = 0; i < g->results.num_outputs; i++)
+        if (strcmp(g->results.output[i].name, name) == 0)
             return MEGA_FAIL(
                 MEGA_ERR_USAGE,
                 "layer \"%s\": mega_output declares \"%s\", which an earlier mega_output declared; give each "
@@ -88,19 +88,19 @@ static bool *find_blocked(const mega_graph *g)
  * unless the caller gives the gradient. */
 mega_status mega_outputs_seed(mega_graph *g)
 {
-    if (g->num_outputs == 0) return MEGA_OK;
+    if (g->results.num_outputs == 0) return MEGA_OK;
     bool *blocked = find_blocked(g);
     mega_status st = blocked != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to seed its outputs");
-    for (int i = 0; i < g->num_outputs && st == MEGA_OK; i++) {
-        graph_output *o = &g->output[i];
+    for (int i = 0; i < g->results.num_outputs && st == MEGA_OK; i++) {
+        graph_output *o = &g->results.output[i];
         if (!g->tensor[o->tensor].needs_gradient || blocked[o->tensor]) continue;
         const graph_tensor d = {.role = ROLE_INPUT,
                                 .shape = g->tensor[o->tensor].shape,
                                 .name = mega_arena_format(&g->arena, "d.%s", o->name)};
         o->gradient = mega_graph_tensor_add(g, &d);
         st = mega_graph_status(g);
-        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, o->tensor);
-        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->seed, &g->num_seeds, NULL, o->gradient);
+        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->names.seed, &g->names.num_seeds, NULL, o->tensor);
+        if (st == MEGA_OK) st = mega_graph_name_add(g, &g->names.seed, &g->names.num_seeds, NULL, o->gradient);
     }
     mega_free(blocked);
     return st;
@@ -110,14 +110,14 @@ mega_status mega_outputs_seed(mega_graph *g)
 
 static const graph_output *find_output(const mega_program *p, const char *name)
 {
-    for (int i = 0; name != NULL && i < p->g->num_outputs; i++)
-        if (strcmp(p->g->output[i].name, name) == 0) return &p->g->output[i];
+    for (int i = 0; name != NULL && i < p->g->results.num_outputs; i++)
+        if (strcmp(p->g->results.output[i].name, name) == 0) return &p->g->results.output[i];
     return NULL;
 }
 
 int mega_program_num_outputs(const mega_program *p)
 {
-    return p->g->num_outputs;
+    return p->g->results.num_outputs;
 }
 
 bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out)
@@ -171,7 +171,7 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
     MEGA_TRY(output_check_gradient(p, name, slot, gradient, count));
     const graph_output *o = find_output(p, name);
     const mega_dtype dtype = p->g->tensor[o->gradient].shape.dtype;
-    const double divisor = p->g->per_token_loss ? 1.0 : weight;
+    const double divisor = p->g->results.per_token_loss ? 1.0 : weight;
     const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
     void *to = mega_program_address(p, o->gradient, slot);
     for (int64_t i = 0; i < count; i++) output_store(to, dtype, i, (double)gradient[i] * factor);
@@ -181,8 +181,8 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
 
 void mega_program_forget_given(mega_program *p, int slot)
 {
-    for (int i = 0; i < p->g->num_outputs && p->is_given[slot]; i++) {
-        const int32_t d = p->g->output[i].gradient;
+    for (int i = 0; i < p->g->results.num_outputs && p->is_given[slot]; i++) {
+        const int32_t d = p->g->results.output[i].gradient;
         if (d != 0) memset(mega_program_address(p, d, slot), 0, mega_shape_bytes(&p->g->tensor[d].shape));
     }
     p->is_given[slot] = false;

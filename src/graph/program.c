@@ -49,7 +49,7 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
     MEGA_TRY(mega_params_check_placed(g->params, "mega_program_build"));
     MEGA_TRY(check_dtype(g));
     if (!mega_graph_reserve_params(g)) return mega_graph_status(g); /* other graphs may have declared more */
-    if (g->region != 0)
+    if (g->regions.open != 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: a recompute region is not ended; call mega_recompute_end");
     g->num_forward = g->num_ops;
     MEGA_TRY(mega_graph_verify(g, "describe"));
@@ -64,15 +64,15 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
 static mega_status share_states(mega_program *p)
 {
     mega_graph *g = p->g;
-    for (int i = 0; i < g->num_named && p->states_of != NULL; i++) {
-        graph_tensor *t = &g->tensor[g->named[i].tensor];
-        const int32_t other = t->role == ROLE_STATE ? mega_program_find(p->states_of, g->named[i].name) : 0;
+    for (int i = 0; i < g->names.num_named && p->states_of != NULL; i++) {
+        graph_tensor *t = &g->tensor[g->names.named[i].tensor];
+        const int32_t other = t->role == ROLE_STATE ? mega_program_find(p->states_of, g->names.named[i].name) : 0;
         if (other == 0) continue;
         const graph_tensor *o = &p->states_of->g->tensor[other];
         char a[96], b[96];
         if (o->role != ROLE_STATE || !mega_shape_equal(&o->shape, &t->shape))
             return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: state \"%s\" is %s, but %s in program %s, which shares it",
-                             p->name, g->named[i].name, mega_shape_text(a, sizeof a, &t->shape),
+                             p->name, g->names.named[i].name, mega_shape_text(a, sizeof a, &t->shape),
                              mega_shape_text(b, sizeof b, &o->shape), p->states_of->name);
         if (p->slots > p->states_of->slots)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program %s has %d slots, and program %s, whose states it shares, has %d",
@@ -116,8 +116,8 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->pack_weights = options->pack_weights;
     p->world = options->world;
     p->most_exchanges = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
-    g->place = options->place;
-    g->per_token_loss = options->per_token_loss;
+    g->buckets.place = options->place;
+    g->results.per_token_loss = options->per_token_loss;
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
@@ -343,8 +343,8 @@ void mega_program_destroy(mega_program *p)
 
 int32_t mega_program_find(const mega_program *p, const char *name)
 {
-    for (int i = 0; name != NULL && i < p->g->num_named; i++)
-        if (strcmp(p->g->named[i].name, name) == 0) return p->g->named[i].tensor;
+    for (int i = 0; name != NULL && i < p->g->names.num_named; i++)
+        if (strcmp(p->g->names.named[i].name, name) == 0) return p->g->names.named[i].tensor;
     return 0;
 }
 
@@ -370,9 +370,9 @@ size_t mega_program_tensor_bytes(const mega_program *p, const char *name)
 
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out)
 {
-    if (p == NULL || number < 0 || number >= p->g->num_named) return false;
-    const graph_tensor *t = &p->g->tensor[p->g->named[number].tensor];
-    *out = (mega_program_named){.name = p->g->named[number].name,
+    if (p == NULL || number < 0 || number >= p->g->names.num_named) return false;
+    const graph_tensor *t = &p->g->tensor[p->g->names.named[number].tensor];
+    *out = (mega_program_named){.name = p->g->names.named[number].name,
                                 .role = t->role == ROLE_INPUT   ? MEGA_PROGRAM_INPUT
                                         : t->role == ROLE_STATE ? MEGA_PROGRAM_STATE
                                                                 : MEGA_PROGRAM_OUTPUT,
@@ -381,8 +381,8 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
                                 .below = t->below,
                                 .classes = t->classes,
                                 .ignored = t->has_ignored ? t->ignored : MEGA_IGNORED_LABEL};
-    for (int i = 0; i < p->g->num_named && t->weights != 0; i++)
-        if (p->g->named[i].tensor == t->weights) out->weights = p->g->named[i].name;
+    for (int i = 0; i < p->g->names.num_named && t->weights != 0; i++)
+        if (p->g->names.named[i].tensor == t->weights) out->weights = p->g->names.named[i].name;
     for (int d = 0; d < out->num_dims; d++) out->dim[d] = t->shape.dim[d];
     return true;
 }
@@ -450,7 +450,7 @@ int mega_program_num_instructions(const mega_program *p, bool backward)
 bool mega_program_overwrites_gradient(const mega_program *p, int param)
 {
     const mega_graph *g = p->g;
-    if (param < 0 || param >= g->cap_params) return false;
-    const graph_tensor *t = &g->tensor[g->gradient_tensor[param]];
+    if (param < 0 || param >= g->weights.cap) return false;
+    const graph_tensor *t = &g->tensor[g->weights.gradient[param]];
     return t->is_overwritten || t->base != 0; /* a value of the program replaces what the buffers hold */
 }

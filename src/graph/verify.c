@@ -94,16 +94,16 @@ static mega_status verify_tensors(const verify *v)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: view of %s reaches outside of it", v->after,
                              x->name);
     }
-    for (int i = 0; i < g->num_named; i++) {
-        const graph_tensor *x = &g->tensor[g->named[i].tensor];
-        if (x->role == ROLE_VALUE && v->written[g->named[i].tensor] != mega_shape_count(&x->shape))
+    for (int i = 0; i < g->names.num_named; i++) {
+        const graph_tensor *x = &g->tensor[g->names.named[i].tensor];
+        if (x->role == ROLE_VALUE && v->written[g->names.named[i].tensor] != mega_shape_count(&x->shape))
             return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: output \"%s\" is not written, or only in part",
-                             v->after, g->named[i].name);
+                             v->after, g->names.named[i].name);
     }
-    for (int i = 0; i < g->num_losses; i++)
-        if (v->written[g->loss[i].sum] != 1 || v->written[g->loss[i].weight] != 1)
+    for (int i = 0; i < g->results.num_losses; i++)
+        if (v->written[g->results.loss[i].sum] != 1 || v->written[g->results.loss[i].weight] != 1)
             return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: loss \"%s\" is not written", v->after,
-                             g->loss[i].name);
+                             g->results.loss[i].name);
     return MEGA_OK;
 }
 

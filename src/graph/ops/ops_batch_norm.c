@@ -30,8 +30,8 @@ static void check_running(mega_graph *g, const mega_batch_norm_running *running)
             mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                                          "op batch_norm in \"%s\": the running statistics %s and %s are those of the "
                                          "batch norm in \"%s\" too; give each its own",
-                                         g->scope, g->tensor[running->mean.id].name, g->tensor[running->var.id].name,
-                                         g->op[i].scope));
+                                         g->scope.path, g->tensor[running->mean.id].name,
+                                         g->tensor[running->var.id].name, g->op[i].scope));
 }
 
 mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias,

@@ -103,8 +103,8 @@ static int32_t add_value(mega_graph *g, const tensor_shape *shape, const char *p
 {
     const graph_tensor t = {.role = ROLE_VALUE,
                             .shape = *shape,
-                            .name = mega_arena_format(&g->arena, "%s%s%s%s:%d", prefix, g->scope,
-                                                      g->scope[0] == '\0' ? "" : ".", name, number)};
+                            .name = mega_arena_format(&g->arena, "%s%s%s%s:%d", prefix, g->scope.path,
+                                                      g->scope.path[0] == '\0' ? "" : ".", name, number)};
     return mega_graph_tensor_add(g, &t);
 }
 
@@ -118,7 +118,7 @@ void mega_custom(const mega_builder *b, const mega_custom_op *op, const void *se
     if (g->status != MEGA_OK) return;
     mega_graph_fail(g, check_custom(b, op, in != NULL ? from : NULL, out));
     if (g->status != MEGA_OK) return;
-    instruction i = {.kind = OP_CUSTOM, .attr = {.custom = op, .self = self, .what = op->name}, .scope = g->scope};
+    instruction i = {.kind = OP_CUSTOM, .attr = {.custom = op, .self = self, .what = op->name}, .scope = g->scope.path};
     tensor_shape shape[CUSTOM_OUT] = {{0}};
     for (int k = 0; k < op->num_in; k++) i.in[k] = from[k].id;
     mega_graph_fail(g, custom_shapes(g, &i, shape));

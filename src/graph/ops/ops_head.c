@@ -183,7 +183,7 @@ static int32_t rows_of(mega_graph *g, int32_t t, int64_t begin, int64_t count)
 static int32_t empty_tensor(mega_graph *g, const char *name, tensor_shape shape)
 {
     const graph_tensor t = {
-        .role = ROLE_VALUE, .shape = shape, .name = mega_arena_format(&g->arena, "%s.%s", g->scope, name)};
+        .role = ROLE_VALUE, .shape = shape, .name = mega_arena_format(&g->arena, "%s.%s", g->scope.path, name)};
     return mega_graph_tensor_add(g, &t);
 }
 
@@ -266,8 +266,9 @@ static mega_status check_rows(const mega_graph *g, const char *what, mega_tensor
     const tensor_shape expected = mega_shape_1d(dtype, rows), *found = &g->tensor[t.id].shape;
     char a[96], b[96];
     if (mega_shape_equal(found, &expected)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": %s are %s %s; expected %s", g->scope, what, g->tensor[t.id].name,
-                     mega_shape_text(a, sizeof a, found), mega_shape_text(b, sizeof b, &expected));
+    return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": %s are %s %s; expected %s", g->scope.path, what,
+                     g->tensor[t.id].name, mega_shape_text(a, sizeof a, found),
+                     mega_shape_text(b, sizeof b, &expected));
 }
 
 static bool are_tensors(const mega_graph *g, mega_tensor a, mega_tensor b)
@@ -288,13 +289,13 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
     const tensor_shape *xs = &g->tensor[x.id].shape, *ts = &g->tensor[table.id].shape;
     char a[96], b[96];
     if (x.id == 0 || table.id == 0 || xs->num_dims != 2 || ts->num_dims != 2 || xs->dim[1] != ts->dim[1])
-        return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": x %s and table %s; expected [T, C] and [V, C]", g->scope,
+        return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": x %s and table %s; expected [T, C] and [V, C]", g->scope.path,
                          mega_shape_text(a, sizeof a, xs), mega_shape_text(b, sizeof b, ts));
     if (s->valid < 0 || s->valid > ts->dim[0] || s->chunk_rows < 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "head in \"%s\": %lld valid rows of a vocabulary of %lld, chunks of %lld rows; expected at "
                          "most all of them, and chunks of at least 1 (0: chosen)",
-                         g->scope, (long long)s->valid, (long long)ts->dim[0], (long long)s->chunk_rows);
+                         g->scope.path, (long long)s->valid, (long long)ts->dim[0], (long long)s->chunk_rows);
     return MEGA_OK;
 }
 
@@ -302,9 +303,9 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
 
 static mega_status add_head(mega_graph *g, const graph_head *h)
 {
-    if (!mega_array_add(&g->head, g->num_heads, sizeof *g->head))
+    if (!mega_array_add(&g->results.head, g->results.num_heads, sizeof *g->results.head))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "head in \"%s\": no memory for its record", h->scope);
-    g->head[g->num_heads++] = *h;
+    g->results.head[g->results.num_heads++] = *h;
     return MEGA_OK;
 }
 
@@ -352,14 +353,14 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
 {
     mega_head_result r = {{0}, {{0}, {0}}};
     if (g->status == MEGA_OK && !(are_tensors(g, x, table) && are_tensors(g, labels, loss_mask)))
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope));
+        mega_graph_fail(
+            g, MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope.path));
     if (g->status == MEGA_OK) mega_graph_fail(g, check_head(g, x, table, s));
-    if (g->status == MEGA_OK && s->with_gradient && g->region != 0)
+    if (g->status == MEGA_OK && s->with_gradient && g->regions.open != 0)
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
                                      "head in \"%s\": it computes its gradient in the forward, so that it cannot be "
                                      "recomputed; call mega_recompute_end before it",
-                                     g->scope));
+                                     g->scope.path));
     if (g->status == MEGA_OK)
         mega_graph_fail(g, check_rows(g, "labels", labels, MEGA_I32, g->tensor[x.id].shape.dim[0]));
     if (g->status == MEGA_OK)

@@ -17,8 +17,8 @@ mega_tensor mega_op_rope(mega_graph *g, mega_tensor x, mega_tensor positions, co
         const size_t bytes = (size_t)(s->rotated / 2) * sizeof(float);
         float *frequency = mega_arena_alloc(&g->arena, bytes);
         if (frequency == NULL) {
-            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "op rope in \"%s\": no memory for %lld frequencies", g->scope,
-                                         (long long)(s->rotated / 2)));
+            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "op rope in \"%s\": no memory for %lld frequencies",
+                                         g->scope.path, (long long)(s->rotated / 2)));
             return (mega_tensor){0};
         }
         memcpy(frequency, s->frequency, bytes);

@@ -32,7 +32,7 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
     if (t.id == 0 || begin < 0 || count < 1 || end > of->shape.dim[0]) {
         mega_graph_fail(g,
                         MEGA_FAIL(MEGA_ERR_USAGE, "rows %lld to %lld of %s in \"%s\", which has %lld", (long long)begin,
-                                  (long long)(end - 1), of->name, g->scope, (long long)of->shape.dim[0]));
+                                  (long long)(end - 1), of->name, g->scope.path, (long long)of->shape.dim[0]));
         return (mega_tensor){0};
     }
     tensor_shape shape = of->shape;
@@ -53,7 +53,7 @@ mega_tensor mega_op_reshape(mega_graph *g, mega_tensor x, int64_t channels)
                         MEGA_FAIL(MEGA_ERR_USAGE,
                                   "reshape of %s in \"%s\": %lld elements do not make rows of %lld channels; expected "
                                   "a divisor of them",
-                                  of->name, g->scope, (long long)count, (long long)channels));
+                                  of->name, g->scope.path, (long long)count, (long long)channels));
         return (mega_tensor){0};
     }
     return (mega_tensor){in_shape(g, x.id, mega_shape_2d(of->shape.dtype, count / channels, channels))};

@@ -59,7 +59,7 @@ static mega_status run_rule(mega_graph *g, const instruction *op)
     for (int k = 0; k < row->num_in; k++) {
         const graph_tensor *t = &g->tensor[gradient_receiver(g, op->in[k])];
         const bool is_given =
-            t->role == ROLE_WEIGHT ? adds_to(g, first, g->gradient_tensor[t->param]) : t->gradient != before[k];
+            t->role == ROLE_WEIGHT ? adds_to(g, first, g->weights.gradient[t->param]) : t->gradient != before[k];
         if (t->needs_gradient && !is_given)
             return MEGA_FAIL(
                 MEGA_ERR_UNSUPPORTED,
@@ -76,9 +76,9 @@ static void differentiate_op(mega_graph *g, int i)
     const op_row *row = mega_op_table[op.kind];
     const bool has_arrived = gradient_arrived(g, &op);
     if (!has_arrived && row->always == NULL) return;
-    snprintf(g->scope, sizeof g->scope, "%s", op.scope);
-    g->scope_text = op.scope;
-    g->region = op.region;
+    snprintf(g->scope.path, sizeof g->scope.path, "%s", op.scope);
+    g->scope.stored = op.scope;
+    g->regions.open = op.region;
     if (row->always != NULL) row->always(g, &op);
     if (!has_arrived || g->status != MEGA_OK) return;
     if (row->gradient == NULL) {
@@ -111,9 +111,9 @@ static mega_status check_masks(const mega_graph *g)
 /* Checks that every gradient that the caller gives belongs to a value that needs one. (A head computes its own.) */
 static mega_status check_seeds(const mega_graph *g)
 {
-    for (int i = 0; i < g->num_seeds; i += 2) {
-        const graph_tensor *t = &g->tensor[gradient_receiver(g, g->seed[i].tensor)],
-                           *d = &g->tensor[g->seed[i + 1].tensor];
+    for (int i = 0; i < g->names.num_seeds; i += 2) {
+        const graph_tensor *t = &g->tensor[gradient_receiver(g, g->names.seed[i].tensor)],
+                           *d = &g->tensor[g->names.seed[i + 1].tensor];
         if (d->role == ROLE_INPUT && !t->needs_gradient)
             return MEGA_FAIL(MEGA_ERR_USAGE,
                              "gradient \"%s\" is given for %s, which depends on no parameter, and on no input whose "
@@ -127,16 +127,16 @@ static mega_status check_seeds(const mega_graph *g)
  * reshape) is copied, because the memory that it shows may be reused before the caller reads it. */
 static mega_status name_wanted(mega_graph *g)
 {
-    for (int i = 0; i < g->num_wanted; i++) {
-        const graph_tensor input = g->tensor[g->wanted[i].tensor];
+    for (int i = 0; i < g->names.num_wanted; i++) {
+        const graph_tensor input = g->tensor[g->names.wanted[i].tensor];
         int32_t d = input.gradient;
         if (d == 0)
             return MEGA_FAIL(MEGA_ERR_USAGE, "gradient \"%s\": the loss does not depend on input \"%s\"",
-                             g->wanted[i].name, input.name);
+                             g->names.wanted[i].name, input.name);
         if (g->tensor[d].role == ROLE_VIEW) d = mega_op_scale(g, (mega_tensor){d}, 1.0).id;
         MEGA_TRY(mega_graph_status(g));
         if (g->tensor[d].role == ROLE_VALUE) g->tensor[d].is_output = true;
-        MEGA_TRY(mega_graph_name_add(g, &g->named, &g->num_named, g->wanted[i].name, d));
+        MEGA_TRY(mega_graph_name_add(g, &g->names.named, &g->names.num_named, g->names.wanted[i].name, d));
     }
     return MEGA_OK;
 }
@@ -173,8 +173,8 @@ void mega_graph_drop_marks(mega_graph *g)
 
 static bool has_trained_loss(const mega_graph *g)
 {
-    for (int i = 0; i < g->num_losses; i++)
-        if (g->loss[i].coefficient != 0) return true;
+    for (int i = 0; i < g->results.num_losses; i++)
+        if (g->results.loss[i].coefficient != 0) return true;
     return false;
 }
 
@@ -184,18 +184,19 @@ mega_status mega_pass_differentiate(mega_graph *g)
     MEGA_TRY(check_masks(g));
     MEGA_TRY(mega_losses_settle(g));
     MEGA_TRY(mega_outputs_seed(g));
-    if (g->num_seeds == 0 && !has_trained_loss(g))
+    if (g->names.num_seeds == 0 && !has_trained_loss(g))
         return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; declare a loss with mega_loss_add and a "
                                          "coefficient other than 0, or an output with mega_output that depends on a "
                                          "parameter");
     MEGA_TRY(check_seeds(g));
     g->in_backward = true;
     MEGA_TRY(mega_losses_seed(g));
-    for (int i = 0; i < g->num_seeds; i += 2) mega_graph_gradient_add(g, g->seed[i].tensor, g->seed[i + 1].tensor);
+    for (int i = 0; i < g->names.num_seeds; i += 2)
+        mega_graph_gradient_add(g, g->names.seed[i].tensor, g->names.seed[i + 1].tensor);
     for (int i = g->num_forward - 1; i >= 0 && g->status == MEGA_OK; i--) differentiate_op(g, i);
-    g->region = 0;
-    g->scope[0] = '\0';
-    g->scope_text = NULL;
+    g->regions.open = 0;
+    g->scope.path[0] = '\0';
+    g->scope.stored = NULL;
     MEGA_TRY(mega_graph_status(g));
     const mega_status st = name_wanted(g);
     g->in_backward = false;

@@ -84,7 +84,7 @@ static mega_status reduce_in_place(place *p)
         if (r->tie != MEGA_TIE_NONE) continue; /* it is summed over its stages first */
         MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward,
                                    (instruction){.kind = OP_GRADS_REDUCE, .attr = {.bucket = b}}));
-        g->reduces[b] = true;
+        g->buckets.reduces[b] = true;
     }
     return MEGA_OK;
 }
@@ -96,7 +96,7 @@ static int32_t hold_gradients(place *p, int bucket)
     const mega_bucket *b = mega_params_bucket(g->params, bucket);
     const int32_t whole = mega_place_bucket_tensor(p, bucket, true);
     for (int i = b->first_param; i < b->first_param + b->num_params && whole != 0; i++) {
-        const int32_t t = g->gradient_tensor[i];
+        const int32_t t = g->weights.gradient[i];
         if (t == 0) continue;
         g->tensor[t].base = whole;
         g->tensor[t].offset = mega_place_offset(g, i);
@@ -124,12 +124,12 @@ static mega_status reduce_to_slices(place *p)
         MEGA_TRY(mega_place_insert(p, first, g->op[first].backward, op));
         op = (instruction){.kind = OP_GRADS_REDUCE, .in = {whole}, .attr = {.bucket = b}};
         MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
-        g->reduces[b] = true;
+        g->buckets.reduces[b] = true;
         op.kind = OP_GRADS_REDUCED;
-        if (!g->place.overlap_reduce) MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
+        if (!g->buckets.place.overlap_reduce) MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
         p->whole[b] = whole;
     }
-    for (int s = 0; s < p->num_sequence && g->place.overlap_reduce; s++) {
+    for (int s = 0; s < p->num_sequence && g->buckets.place.overlap_reduce; s++) {
         const int b = p->sequence[s];
         const int end = s + 1 < p->num_sequence ? p->last[p->sequence[s + 1]] : g->num_ops - 1;
         const instruction op = {.kind = OP_GRADS_REDUCED, .in = {p->whole[b]}, .attr = {.bucket = b}};
@@ -143,11 +143,11 @@ static mega_status place_buckets(place *p)
     mega_graph *g = p->g;
     const int stage = mega_params_zero_stage(g->params);
     MEGA_TRY(find_uses(p));
-    for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->bucket_ready[b] = p->last[b];
+    for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->buckets.ready[b] = p->last[b];
     MEGA_TRY(mega_place_held(p)); /* before the sums, which read what is kept */
     if (g->layout->dp.size == 1) return mega_edit_apply(&p->edit, g);
     if (stage >= 2) MEGA_TRY(reduce_to_slices(p));
-    else if (g->place.overlap_reduce)
+    else if (g->buckets.place.overlap_reduce)
         MEGA_TRY(reduce_in_place(p));
     if (stage >= 3) MEGA_TRY(mega_place_weights(p));
     return mega_edit_apply(&p->edit, g);
@@ -158,13 +158,13 @@ mega_status mega_pass_place(mega_graph *g)
     if (g->params == NULL) return MEGA_OK;
     const size_t buckets = (size_t)mega_params_num_buckets(g->params) + 1;
     place p = {.g = g};
-    mega_free(g->bucket_ready);
-    mega_free(g->reduces);
-    g->bucket_ready = mega_malloc(buckets * sizeof *g->bucket_ready);
-    g->reduces = mega_calloc(buckets, sizeof *g->reduces);
+    mega_free(g->buckets.ready);
+    mega_free(g->buckets.reduces);
+    g->buckets.ready = mega_malloc(buckets * sizeof *g->buckets.ready);
+    g->buckets.reduces = mega_calloc(buckets, sizeof *g->buckets.reduces);
     p.first = mega_malloc(5 * buckets * sizeof *p.first);
     mega_status st = MEGA_OK;
-    if (g->bucket_ready == NULL || g->reduces == NULL || p.first == NULL) {
+    if (g->buckets.ready == NULL || g->buckets.reduces == NULL || p.first == NULL) {
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %zu buckets", buckets);
     } else {
         p.last = p.first + buckets;

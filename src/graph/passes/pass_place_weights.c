@@ -122,13 +122,13 @@ static mega_status gather_phase(place *p, spans *s, int begin, int end)
 {
     mega_graph *g = p->g;
     const bool backward = begin >= g->num_forward;
-    MEGA_TRY(find_spans(g, s, begin, end, g->place.reuse_elements));
-    if (most_live(g, s) > g->place.live_elements) MEGA_TRY(find_spans(g, s, begin, end, 0));
+    MEGA_TRY(find_spans(g, s, begin, end, g->buckets.place.reuse_elements));
+    if (most_live(g, s) > g->buckets.place.live_elements) MEGA_TRY(find_spans(g, s, begin, end, 0));
     for (int k = 0; k < s->count; k++) {
         const span *now = &s->list[k];
         const int64_t elements = weights_elements(g, now->bucket);
-        const bool is_early = k > 0 && elements <= g->place.prefetch_elements &&
-                              live_at(g, s, now[-1].first) + elements <= g->place.live_elements;
+        const bool is_early = k > 0 && elements <= g->buckets.place.prefetch_elements &&
+                              live_at(g, s, now[-1].first) + elements <= g->buckets.place.live_elements;
         const int32_t whole = mega_place_bucket_tensor(p, now->bucket, false);
         if (whole == 0) return g->status;
         instruction op = {.kind = OP_WEIGHTS_GATHER, .out = {whole}, .attr = {.bucket = now->bucket}};

@@ -52,7 +52,7 @@ static void find_needed(recompute *r)
     for (int i = g->num_forward; i < g->num_ops; i++) keep_reads(r, &g->op[i]);
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].is_output) r->keep[t] = true;
-    for (int region = g->num_regions; region >= 1; region--) { /* clones read only earlier regions */
+    for (int region = g->regions.count; region >= 1; region--) { /* clones read only earlier regions */
         for (int i = g->num_forward; i < g->num_ops; i++)
             for (int k = 0; k < OP_MAX_IN && g->op[i].region == region; k++)
                 if (g->op[i].in[k] != 0) recompute_need(r, g->op[i].in[k], region);
@@ -67,7 +67,7 @@ static bool is_cuttable(const mega_graph *g, int32_t t)
 {
     const graph_tensor *x = &g->tensor[t];
     return x->role == ROLE_VALUE && !x->is_output && x->shape.num_dims == 2 && x->shape.dtype == g->dtype &&
-           x->shape.dim[0] % g->saved_axis.size == 0;
+           x->shape.dim[0] % g->regions.saved_axis.size == 0;
 }
 
 static void note_read(recompute *r, int32_t t, int region)
@@ -83,7 +83,7 @@ static void note_read(recompute *r, int32_t t, int region)
 static void find_slices(recompute *r)
 {
     mega_graph *g = r->g;
-    if (g->saved_axis.size <= 1) return;
+    if (g->regions.saved_axis.size <= 1) return;
     for (int i = 0; i < g->num_ops; i++)
         for (int k = 0; k < OP_MAX_IN && (i >= g->num_forward || r->needed[i]); k++)
             note_read(r, g->op[i].in[k], g->op[i].region);
@@ -105,11 +105,11 @@ static mega_status insert_slice(recompute *r, int i)
     mega_graph *g = r->g;
     const int32_t t = g->op[i].out[0];
     if (t == 0 || r->reader[t] <= 0) return MEGA_OK;
-    r->slice[t] = add_rows(g, t, ".share", g->tensor[t].shape.dim[0] / g->saved_axis.size);
+    r->slice[t] = add_rows(g, t, ".share", g->tensor[t].shape.dim[0] / g->regions.saved_axis.size);
     const instruction op = {.kind = OP_OWN_ROWS,
                             .in = {t},
                             .out = {r->slice[t]},
-                            .attr = {.axis = g->saved_axis},
+                            .attr = {.axis = g->regions.saved_axis},
                             .scope = g->op[i].scope,
                             .first_use = -1};
     return mega_edit_insert(&r->edit, i + 1, &op);
@@ -126,7 +126,7 @@ static mega_status insert_gathers(recompute *r, int before, int region)
         const instruction op = {.kind = OP_ALL_GATHER,
                                 .in = {r->slice[t]},
                                 .out = {r->clone[t]},
-                                .attr = {.axis = g->saved_axis, .what = "saved activation"},
+                                .attr = {.axis = g->regions.saved_axis, .what = "saved activation"},
                                 .backward = true,
                                 .recomputed = true,
                                 .region = region,
@@ -235,7 +235,7 @@ static mega_status recompute_allocate(recompute *r)
 
 mega_status mega_pass_recompute(mega_graph *g)
 {
-    if (g->num_regions == 0) return MEGA_OK;
+    if (g->regions.count == 0) return MEGA_OK;
     recompute r = {.g = g};
     mega_status st = recompute_allocate(&r);
     if (st == MEGA_OK) {

@@ -163,7 +163,7 @@ static void every_gradient_is_kept_behind_the_last(void **state)
             if (g->op[o].kind == OP_GRAD_BEGIN && is_its) begins = o;
             if (g->op[o].kind == OP_GRAD_KEEP && is_its) keeps = o;
             for (int out = 0; out < OP_MAX_OUT; out++)
-                if (g->op[o].out[out] != 0 && g->op[o].out[out] == g->gradient_tensor[i]) {
+                if (g->op[o].out[out] != 0 && g->op[o].out[out] == g->weights.gradient[i]) {
                     assert_true(begins >= 0 && keeps < 0);
                     adds++;
                 }

@@ -332,8 +332,8 @@ static void intervals_are_regions(void **state)
         for (mega_mode mode = MEGA_TRAIN; mode <= MEGA_EVAL; mode++) {
             need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
             need(mega_model_parts_describe(s.parts, 0, mode, g));
-            assert_int_equal(g->num_regions, mode == MEGA_TRAIN ? way[i].regions : 0);
-            assert_int_equal(g->region, 0);
+            assert_int_equal(g->regions.count, mode == MEGA_TRAIN ? way[i].regions : 0);
+            assert_int_equal(g->regions.open, 0);
             mega_graph_destroy(g);
         }
         close_stage(&s);
@@ -405,7 +405,7 @@ static mega_status describe_own(const char *text, int interval, int *regions, in
         need(mega_model_parts_declare(s.parts, 0, s.params));
         need(mega_graph_create(MEGA_F32, s.params, &s.layout, &g));
         st = mega_model_parts_describe(s.parts, 0, MEGA_TRAIN, g);
-        *regions = g->num_regions;
+        *regions = g->regions.count;
         *recomputed = 0;
         for (int i = 0; i < g->num_ops; i++) *recomputed += g->op[i].kind == OP_SCALE && g->op[i].region != 0;
         mega_graph_destroy(g);

@@ -237,13 +237,13 @@ static void bench_fill(bench *b)
 {
     const mega_graph *g = b->program->g;
     float random[8192];
-    for (int n = 0; n < g->num_named; n++) {
-        const graph_tensor *t = &g->tensor[g->named[n].tensor];
+    for (int n = 0; n < g->names.num_named; n++) {
+        const graph_tensor *t = &g->tensor[g->names.named[n].tensor];
         const int64_t count = mega_shape_count(&t->shape);
         if (t->role != ROLE_INPUT && t->role != ROLE_STATE) continue;
         assert_true(count <= 8192);
         mega_kit_random(random, count, 40 + (uint32_t)strlen(t->name) * 7 + (uint32_t)t->name[0]);
-        void *x = mega_program_address(b->program, g->named[n].tensor, 0);
+        void *x = mega_program_address(b->program, g->names.named[n].tensor, 0);
         for (int64_t i = 0; i < count; i++) {
             if (t->shape.dtype == MEGA_I32) ((int32_t *)x)[i] = integer(b, t->name, i, random[i]);
             else if (strcmp(t->name, "mask") == 0)
@@ -270,7 +270,7 @@ static double loss_of(bench *b)
         double loss = 0;
         for (int i = 0; mega_program_loss_get(b->program, i, 0, &l); i++)
             loss += 0.75 * l.coefficient * *(const double *)l.sum /
-                    (b->program->g->per_token_loss ? 1.0 : *(const double *)l.weight);
+                    (b->program->g->results.per_token_loss ? 1.0 : *(const double *)l.weight);
         return loss;
     }
     const double *y = mega_program_tensor(b->program, "y", 0), *seed = mega_program_tensor(b->program, "seed", 0);
@@ -399,9 +399,9 @@ static void compare(const op_case *c, sizes s, mega_dtype dtype, bool *reached)
         need(mega_program_backward(both[i]->program, 0));
     }
     const mega_graph *g = plain->program->g;
-    for (int i = 0; i < g->num_named; i++) {
-        const graph_tensor *t = &g->tensor[g->named[i].tensor];
-        const char *name = g->named[i].name;
+    for (int i = 0; i < g->names.num_named; i++) {
+        const graph_tensor *t = &g->tensor[g->names.named[i].tensor];
+        const char *name = g->names.named[i].name;
         if (t->shape.dtype != MEGA_I32)
             expect_near(plain, name, mega_program_tensor(fast->program, name, 0),
                         mega_program_tensor(plain->program, name, 0), t->shape.dtype, mega_shape_count(&t->shape));

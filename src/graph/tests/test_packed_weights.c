@@ -116,7 +116,7 @@ static void chunks_share_what_the_first_packs(void **state)
         for (int i = 0; i < g->num_ops; i++) {
             makers += g->op[i].packs;
             readers += g->op[i].packed_bytes > 0;
-            if (g->op[i].packed_bytes > 0 && g->op[i].in[LINEAR_WEIGHT] == g->weight_tensor[1])
+            if (g->op[i].packed_bytes > 0 && g->op[i].in[LINEAR_WEIGHT] == g->weights.tensor[1])
                 assert_int_equal(g->op[i].packed_bytes, (size_t)VOCAB * WIDTH * 2);
         }
         /* The table in both orientations, four chunks each; the weight only in the forward (no one requests d(x)). */

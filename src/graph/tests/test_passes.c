@@ -252,7 +252,7 @@ static void place_finds_where_buckets_are_complete(void **state)
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
     mega_program *p = build(&k, true, true);
-    assert_int_equal(p->g->bucket_ready[0], p->g->num_ops - 1); /* the only bucket waits for the weight gradient */
+    assert_int_equal(p->g->buckets.ready[0], p->g->num_ops - 1); /* the only bucket waits for the weight gradient */
     end(&k, p);
 }
 

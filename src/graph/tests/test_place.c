@@ -122,7 +122,7 @@ static void gradients_are_summed_behind_the_last(void **state)
         assert_int_equal(count(&k, OP_GRADS_REDUCE, true), buckets);
         assert_int_equal(count(&k, OP_GRADS_BEGIN, true) + count(&k, OP_GRADS_REDUCED, true), 0);
         for (int b = 0; b < buckets; b++) {
-            assert_int_equal(find(&k, OP_GRADS_REDUCE, b, true), k.program->g->bucket_ready[b] + 1);
+            assert_int_equal(find(&k, OP_GRADS_REDUCE, b, true), k.program->g->buckets.ready[b] + 1);
             assert_true(mega_program_reduces(k.program, b));
         }
         end(&k);
@@ -139,7 +139,7 @@ static void buckets_live_while_they_fill(void **state)
             const int begin = find(&k, OP_GRADS_BEGIN, b, true), reduce = find(&k, OP_GRADS_REDUCE, b, true),
                       reduced = find(&k, OP_GRADS_REDUCED, b, true);
             assert_true(begin >= 0 && begin < reduce && reduce < reduced);
-            assert_int_equal(reduce, k.program->g->bucket_ready[b] + 1);
+            assert_int_equal(reduce, k.program->g->buckets.ready[b] + 1);
             if (overlap == 0) assert_int_equal(reduced, reduce + 1);
         }
         /* a GEMM is the first to write each gradient of a bucket and overwrites it */
