@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Each public header compiles alone, as C11 and as C++17, and C++ links to its functions under their C names.
+# Each public header compiles alone as C11; an installed one also as C++17, which links to its functions under their C
+# names.
 set -u
 : "${MEGA_SOURCE:?run by ctest}" "${MEGA_BUILD:?run by ctest}"
 temp=$(mktemp -d)
@@ -11,10 +12,23 @@ checks=0
 folders=()
 for folder in "$MEGA_SOURCE"/src/*/include; do folders+=("-I$folder"); done
 
-# compiles COMPILER FLAGS… FILE: compiles each header alone; the name of FILE determines the language.
+# Installed are megalith.h and what it includes, directly or not.
+installed=() queue=(megalith.h)
+while [ "${#queue[@]}" -gt 0 ]; do
+    header=$(ls "$MEGA_SOURCE"/src/*/include/megalith/"${queue[0]}")
+    queue=("${queue[@]:1}")
+    [[ " ${installed[*]} " != *" $header "* ]] || continue
+    installed+=("$header")
+    mapfile -t -O "${#queue[@]}" queue < <(sed -n 's/^#include "megalith\/\(.*\)"$/\1/p' "$header")
+done
+
+# compiles HEADERS COMPILER FLAGS… FILE: compiles each header of an array alone; the name of FILE determines the
+# language.
 compiles() {
     local file=${!#}
-    for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do
+    local -n headers=$1
+    shift
+    for header in "${headers[@]}"; do
         echo "#include \"megalith/$(basename "$header")\"" >"$file"
         checks=$((checks + 1))
         "${@:1:$#-1}" -Wall -Wextra -Wpedantic -Werror "${folders[@]}" -fsyntax-only "$file" >"$temp/out" 2>&1 &&
@@ -25,9 +39,9 @@ compiles() {
     done
 }
 
-# The functions that the headers declare, one a line: a name before a parenthesis, outside comments and types.
+# The functions that installed headers declare, one a line: a name before a parenthesis, outside comments and types.
 functions() {
-    for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do
+    for header in "${installed[@]}"; do
         "$cc" -fpreprocessed -E -P "$header" 2>/dev/null
     done | grep -v '^ *typedef' | grep -oE '\bmega_[a-z0-9_]+\(' | tr -d '(' | sort -u
 }
@@ -35,7 +49,7 @@ functions() {
 # A C++ program that takes the address of every function: no symbol may have a mangled name (_Z…).
 links() {
     local wrong
-    for header in "$MEGA_SOURCE"/src/*/include/megalith/*.h; do
+    for header in "${installed[@]}"; do
         echo "#include \"megalith/$(basename "$header")\""
     done >"$temp/all.cpp"
     echo "extern void *const mega_probe[] = {" >>"$temp/all.cpp"
@@ -54,12 +68,14 @@ links() {
     failures=$((failures + 1))
 }
 
-compiles "$cc" -std=c11 "$temp/one.c"
+# shellcheck disable=SC2034  # compiles reads it by its name
+all=("$MEGA_SOURCE"/src/*/include/megalith/*.h)
+compiles all "$cc" -std=c11 "$temp/one.c"
 languages="C11"
 for cxx in g++ clang++; do
     command -v "$cxx" >/dev/null || continue
     # one compiler finds what a header lacks; the other reads them together
-    if [ "$languages" = C11 ]; then compiles "$cxx" -std=c++17 "$temp/one.cpp"; fi
+    if [ "$languages" = C11 ]; then compiles installed "$cxx" -std=c++17 "$temp/one.cpp"; fi
     languages="$languages, C++17 by $cxx"
     links "$cxx"
 done

@@ -6,10 +6,6 @@
 #include "megalith/dtype.h"
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_backend_options {
     bool fp16, bf16, fp64;   /* none: fp32; fp64 needs the plain kernels */
     mega_dtype params_dtype; /* type of computation and activations; derived from the two flags */
@@ -21,8 +17,4 @@ typedef struct mega_backend_options {
 /* The option tables, one per title of --help. */
 extern const mega_option_section mega_backend_precision_section, mega_backend_threads_section,
     mega_backend_kernels_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

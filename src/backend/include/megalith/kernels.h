@@ -5,10 +5,6 @@
 #include "megalith/backend_kind.h"
 #include "megalith/ops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* AdamW (Loshchilov, Hutter 2019) with decoupled decay and bias correction, in one sweep. g is first multiplied by
  * grad_factor (the clip coefficient). With l2 the decay is added to the gradient instead (plain Adam).
  *   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
@@ -56,9 +52,5 @@ typedef enum mega_kernel_id { MEGA_KERNEL_NONE, MEGA_KERNEL_LIST(MEGA_KERNEL_ID)
 
 /* Returns NULL for MEGA_KERNEL_NONE. */
 const mega_kernel *mega_kernel_of(mega_backend_kind backend, mega_kernel_id id);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -11,10 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Values that change between two runs of a program. Kernels read them from here; instructions contain none of them. */
 typedef struct mega_step_block {
     uint32_t seed; /* seed of dropout */
@@ -73,9 +69,5 @@ static inline int64_t mega_windows_along(const mega_windows *w, int64_t extent)
 {
     return (extent + 2 * w->padding - w->size) / w->stride + 1;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

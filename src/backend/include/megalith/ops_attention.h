@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_ATTENTION(X) \
     X(attention)                  \
     X(attention_grad)             \
@@ -131,9 +127,5 @@ mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attent
  * G*D]. */
 mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega_tensor k_cache, mega_tensor v_cache,
                                      const mega_attention_shape *s);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_ELEMENTWISE(X) \
     X(gelu)                         \
     X(gelu_grad)                    \
@@ -173,9 +169,5 @@ mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor);
 /* p = 0 returns x. */
 mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t site, mega_tensor sample_id,
                             mega_tensor seq_position);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_IMAGE(X) \
     X(conv2d)                 \
     X(conv2d_grad_x)          \
@@ -104,9 +100,5 @@ mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, meg
  * be at most half the window size. */
 mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
 mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows *windows);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_LINEAR(X) \
     X(gemm)                    \
     X(column_sum)
@@ -53,9 +49,5 @@ typedef struct mega_column_sum_args {
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight); /* x [T, K], weight [N, K] → [T, N] */
 mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_LOSS(X) \
     X(squared_error)         \
     X(squared_error_grad)    \
@@ -208,9 +204,5 @@ mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor 
 /* Returns as sum the number of rows whose largest logit (the first of equal ones) is at the label, and as weight the
  * number of rows whose label is a class. logits [T, classes], labels [T] i32. This is a metric: it has no gradient. */
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

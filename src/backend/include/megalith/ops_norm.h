@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_NORM(X) \
     X(layer_norm)            \
     X(layer_norm_grad)       \
@@ -119,9 +115,5 @@ mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, 
 /* Like mega_op_batch_norm with given statistics mean and var [C], as in evaluation; it has no gradient. */
 mega_tensor mega_op_batch_norm_fixed(mega_graph *g, mega_tensor x, mega_tensor gain, mega_tensor bias, mega_tensor mean,
                                      mega_tensor var, double eps);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_ROPE(X) X(rope)
 #define MEGA_OPS_ROPE(X)     X(ROPE, rope)
 
@@ -36,9 +32,5 @@ typedef struct mega_rope_shape {
 } mega_rope_shape;
 /* Rotates the first s->heads heads of each row: [T, C] -> [T, C]. positions [T] i32. */
 mega_tensor mega_op_rope(mega_graph *g, mega_tensor x, mega_tensor positions, const mega_rope_shape *s);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_ROWS(X) \
     X(embedding)             \
     X(embedding_grad)        \
@@ -111,9 +107,5 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
 /* Returns a view of x, [T, C] or [T], as [T * C / channels, channels]: the same elements in the same order. The
  * gradient is a view too. */
 mega_tensor mega_op_reshape(mega_graph *g, mega_tensor x, int64_t channels);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/op_types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_KERNELS_WIDE_NORM(X) \
     X(square_sum)                 \
     X(square_sum_grad)            \
@@ -58,9 +54,5 @@ typedef struct mega_rms_scale_grad_args {
     double eps;
     bool plus_one;
 } mega_rms_scale_grad_args;
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 #include "megalith/dtype.h"
 #include "megalith/threads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Returns the FLOP/s of the whole team (a multiply-add is 2) on numbers of this type that stay in registers. Takes
  * about 50 ms for each kind of instruction. F32 measures multiply-adds. BF16 returns the fastest of multiply-adds, dot
  * products of pairs (twice as fast on Zen 4 and Zen 5, half as fast on Sapphire Rapids), and AMX tile products (sixteen
@@ -22,9 +18,5 @@ typedef struct mega_peak {
 } mega_peak;
 #define MEGA_PEAK_SHARE 0.9
 mega_peak mega_cpu_peak_measure(mega_team *team, mega_dtype dtype);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

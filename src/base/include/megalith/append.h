@@ -9,10 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_append mega_append;
 
 /* Does not open the file yet. Returns MEGA_ERR_MEMORY. */
@@ -38,9 +34,5 @@ mega_status mega_append_close(mega_append *a);      /* frees `a` even if it fail
  * whole. Returns MEGA_ERR_BUSY if other processes keep appending or rewriting. */
 mega_status mega_append_exclude(int *out_held, const char *path);
 void mega_append_admit(int held);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

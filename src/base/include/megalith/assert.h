@@ -3,10 +3,6 @@
 #ifndef MEGALITH_ASSERT_H
 #define MEGALITH_ASSERT_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* an attribute, because _Noreturn is not C++ */
 void mega_assert_failed(const char *expression, const char *file, int line, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
@@ -23,9 +19,5 @@ void mega_assert_failed(const char *expression, const char *file, int line, cons
 /* Returns the level of the costly checks, from the environment variable MEGA_CHECK: 0 none, 1 local (NaN per op, arena
  * canaries, verified programs), 2 also between ranks. */
 int mega_check_level(void);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

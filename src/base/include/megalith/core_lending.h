@@ -8,18 +8,8 @@
 #define MEGALITH_CORE_LENDING_H
 
 #include <sched.h>
-#include <stdbool.h>
-#ifdef __cplusplus /* before C++23 there is no stdatomic.h; the types have one layout in both languages */
-#include <atomic>
-using std::atomic_bool;
-using std::atomic_int;
-#else
 #include <stdatomic.h>
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <stdbool.h>
 
 /* Where a thread runs, for the threads that wait for it. Initially all zero. May be in shared memory if the processes
  * see each other's process ids. */
@@ -54,9 +44,5 @@ void mega_seat_return(mega_seat *held);
  * next work. */
 bool mega_seat_swap(mega_seat *held, mega_seat *own);
 bool mega_seat_is_confined(const mega_seat *s);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

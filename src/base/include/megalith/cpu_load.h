@@ -6,10 +6,6 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Fractions of the time of all these cores, from 0 to 1. */
 typedef struct mega_cpu_load {
     double seconds; /* between the readings */
@@ -55,9 +51,5 @@ mega_cpu_core_load mega_cpu_meter_core(const mega_cpu_meter *meter, int i);
 /* Writes "4 cores (4-7), 4 of 45 % of their capacity (0-3)" if these cores are of several kinds, as in laptops and
  * phones, and returns out; NULL if they are all alike or the system does not say. */
 const char *mega_cpu_kinds(char *out, int size, const int *core, int count);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

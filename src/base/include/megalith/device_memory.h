@@ -11,10 +11,6 @@
 #include "megalith/memory.h"
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #ifdef MEGA_FAR
 
 /* As mega_pages_alloc and mega_pages_free. */
@@ -102,9 +98,5 @@ static inline void mega_device_read_rows(void *host, const void *device, size_t 
     for (size_t r = 0; r < (size_t)rows; r++) memcpy((char *)host + r * bytes, (const char *)device + r * pitch, bytes);
     mega_device_end();
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Limit on the elements of a tensor: more than any machine holds, yet the bytes of all tensors of a program cannot
  * overflow. */
 #define MEGA_MOST_ELEMENTS ((int64_t)1 << 46)
@@ -25,9 +21,5 @@ static inline int64_t mega_extent_add(int64_t a, int64_t b)
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a reader takes although it is in the table of kinds. */
 enum {
     MEGA_KIND_TABLE = 1,   /* CSV and TSV, which are recognised by the ending of the path */
@@ -31,9 +27,5 @@ bool mega_file_is_annexed(const char *path);
 int mega_file_table_columns(const void *bytes, size_t size, char *separator);
 /* Reads a whole file as mega_file_read does, and checks its kind. */
 mega_status mega_file_read_kind(const char *path, const char *expected, int taken, char **out, size_t *out_size);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* CRC-32C (Castagnoli): start with crc 0 and pass the pieces in order. Uses the SSE4.2 instruction if there is one. */
 uint32_t mega_crc32c(uint32_t crc, const void *bytes, size_t n);
 /* Returns the checksum of two consecutive pieces from the checksums of each, so that threads can sum pieces in
@@ -25,9 +21,5 @@ uint32_t mega_crc32c_zeros(uint64_t bytes);
 uint64_t mega_hash64(uint64_t hash, const void *bytes, size_t n);
 /* SHA-256 (FIPS 180-4). out: 64 hex digits and NUL. */
 void mega_sha256_hex(const void *bytes, size_t n, char out[65]);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 #include <math.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_NORMAL_95 \
     1.959963984540054 /* 95 % of a normal distribution lie within this many standard deviations of its mean */
 
@@ -28,9 +24,5 @@ static inline mega_interval mega_interval_of_share(int64_t hits, int64_t total)
     if (hits < total) r.high = middle + half;
     return r;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

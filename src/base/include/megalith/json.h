@@ -6,10 +6,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct json_t;
 struct json_error_t;
 
@@ -21,9 +17,5 @@ mega_status mega_json_status(const struct json_error_t *error);
 /* Like json_dumps, but returns NULL when any allocation failed, where jansson may return an incomplete text. Release
  * with free. */
 char *mega_json_dump(const struct json_t *tree, size_t flags);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -21,10 +21,6 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_LOCK_RENEW_S 30
 #define MEGA_LOCK_STALE_S 300
 
@@ -64,9 +60,5 @@ void mega_lock_release(mega_lock *lock);
 void mega_lock_give_back(mega_lock *lock);
 /* Returns whether acquire would be refused now, without taking the lock: for a dry run. */
 mega_status mega_lock_probe(const mega_lock_request *request);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Returns whether a name is UTF-8 (RFC 3629) without control characters (U+0000 to U+001F, U+007F to U+009F). True for
  * the empty name. */
 bool mega_name_is_text(const char *name);
@@ -17,9 +13,5 @@ bool mega_name_is_text(const char *name);
 /* Writes the name to `out` with each byte that is not printable ASCII as "\xff", cut to `size` bytes including the
  * terminating NUL, and returns out. For messages about names that are not text. */
 const char *mega_name_escape(char *out, size_t size, const char *name);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Strings given to one option, in order. Borrowed: they belong to whatever produced the list, usually
  * a mega_options. */
 typedef struct mega_list {
@@ -125,9 +121,5 @@ typedef struct mega_option_section {
 /* clang-format off */
 #define MEGA_SECTION(title_, rows_) {(title_), (rows_), MEGA_COUNT(rows_)}
 /* clang-format on */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

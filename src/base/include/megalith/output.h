@@ -6,10 +6,6 @@
 #include "megalith/status.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_output_kind {
     MEGA_OUTPUT_PLOT,      /* SVG of megalith plot */
     MEGA_OUTPUT_SCHEDULE,  /* SVG of --schedule-svg */
@@ -45,9 +41,5 @@ typedef enum mega_output_kind {
 bool mega_output_is_free(const char *path, mega_output_kind kind);
 /* Returns a name for messages, such as "a plot of megalith". */
 const char *mega_output_name(mega_output_kind kind);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include <math.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_philox {
     uint32_t v[4];
 } mega_philox;
@@ -89,9 +85,5 @@ static inline uint32_t mega_dropout_site(const char *path)
     h = (h ^ h >> 13) * 0xc2b2ae35u;
     return h ^ h >> 16;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define MEGA_HOST_BYTES  65
 #define MEGA_TOKEN_BYTES 17
 
@@ -46,9 +42,5 @@ typedef struct mega_process_stat {
 } mega_process_stat;
 /* Returns false if there is no such file, or it cannot be parsed. */
 bool mega_process_stat_read(const char *path, mega_process_stat *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Returns the length (1 to 4) of the well-formed sequence at p and writes its code point; 0 if there is none. n >=
  * 1. */
 static inline int mega_utf8_decode(const uint8_t *p, size_t n, uint32_t *cp)
@@ -65,9 +61,5 @@ int64_t mega_utf8_count(const char *text, size_t bytes);
 /* Returns the number of bytes at the end (0 to 3) that begin a character without completing it. Output shown while it
  * is being generated holds these back. */
 size_t mega_utf8_incomplete(const char *text, size_t bytes);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

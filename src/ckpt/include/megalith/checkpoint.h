@@ -17,10 +17,6 @@
 #include "megalith/tokenizer.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A tensor of the file: a parameter, or some of its parts, of the weights or of an optimizer moment. A single rank
  * holds the whole parameter; of several ranks, each holds a range of its slice, which may be empty. */
 typedef struct mega_state_tensor {
@@ -160,9 +156,5 @@ int64_t mega_checkpoint_tracked(const char *save);
 /* Whether mega_checkpoint_open takes the folder for a checkpoint: a SAVE, an iteration of one, or one of
  * transformers. */
 bool mega_checkpoint_is_in(const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/checkpoint.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_checkpoint_copied {
     char *folder; /* SAVE/NAME; the caller frees it */
     int64_t files, bytes;
@@ -22,9 +18,5 @@ mega_status mega_checkpoint_check_copy(const mega_checkpoint *c, const char *sav
  * Whole or not at all, as a save. takeover: as mega_checkpoint_lock. */
 mega_status mega_checkpoint_copy(const mega_checkpoint *c, const char *save, bool takeover,
                                  mega_checkpoint_copied *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include "megalith/dtype.h"
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_save_dtype { MEGA_SAVE_F32, MEGA_SAVE_BF16, MEGA_SAVE_F16, MEGA_SAVE_F64 } mega_save_dtype;
 mega_dtype mega_save_dtype_of(mega_save_dtype choice);
 
@@ -21,8 +17,4 @@ typedef struct mega_ckpt_options {
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_ckpt_checkpoint_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

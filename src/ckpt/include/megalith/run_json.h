@@ -5,10 +5,6 @@
 #include "megalith/checkpoint.h"
 #include <jansson.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Returns all of it in *out; the caller releases it. NULL if there is no checkpoint, or no run.json in it. Returns
  * MEGA_ERR_FORMAT if it is not valid JSON. */
 mega_status mega_run_json(json_t **out, const mega_checkpoint *c);
@@ -18,9 +14,5 @@ mega_status mega_run_json(json_t **out, const mega_checkpoint *c);
 mega_status mega_run_json_put_network(json_t *root, const mega_model_shape *shape);
 /* Sets them in the shape that config.json gave. text: that of run.json; nothing is set where it is not valid. */
 void mega_run_json_take_network(const char *text, mega_model_shape *shape);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

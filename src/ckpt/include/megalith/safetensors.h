@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* In the order in which the writer places tensors. */
 typedef enum mega_st_dtype {
     MEGA_ST_U64,
@@ -94,9 +90,5 @@ mega_status mega_st_writer_write(mega_st_writer *w, const void *bytes, size_t n)
 /* crc and size are those of the whole file; each may be NULL. Frees w even if it fails. */
 mega_status mega_st_writer_close(mega_st_writer *w, bool sync, uint32_t *crc, int64_t *size);
 void mega_st_writer_abandon(mega_st_writer *w);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 #include "megalith/log.h"
 #include "megalith/train_options.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_bad_line { MEGA_BAD_LINE_STOP, MEGA_BAD_LINE_SKIP } mega_bad_line;
 typedef enum mega_input_format { MEGA_INPUT_AUTO, MEGA_INPUT_JSONL, MEGA_INPUT_TEXT } mega_input_format;
 
@@ -171,9 +167,5 @@ extern const mega_composition mega_commands;
  * until then. Then read options with mega_options_read(cfg->train.engine.options, …). */
 mega_status mega_command_options_init(mega_command_options *cfg);
 void mega_command_options_fini(mega_command_options *cfg); /* zero-initialised is valid */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

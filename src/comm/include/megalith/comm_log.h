@@ -6,10 +6,6 @@
 #include "megalith/comm.h"
 #include "megalith/memory.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_comm_log_options {
     bool verbose; /* also log each exchange */
     bool named;   /* distinguish exchanges by what they are for, too */
@@ -31,9 +27,5 @@ void mega_comm_log_table(const mega_world *world, mega_buffer *out);
  * and MEGA_ERR_MEMORY. */
 mega_status mega_comm_log_stragglers(mega_world *world, mega_comm *const *comm, int comms, mega_buffer *out);
 void mega_comm_log_stop(mega_world *world); /* forgets all counts */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

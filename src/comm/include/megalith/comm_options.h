@@ -5,10 +5,6 @@
 
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_comm_options {
     int64_t tensor_model_parallel_size, pipeline_model_parallel_size;
     double distributed_timeout_minutes;
@@ -16,8 +12,4 @@ typedef struct mega_comm_options {
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_comm_distributed_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

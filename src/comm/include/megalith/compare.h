@@ -7,10 +7,6 @@
 #include "megalith/option.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_COMPARED_TEXT = 512 }; /* bytes of the description of an item, in messages */
 enum { MEGA_COMPARED_MOST = 8 };   /* most items that are named when items are independent */
 
@@ -32,9 +28,5 @@ mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine);
 /* The same of lines of text, each independent of the others. A long one is cut in the middle, and its hash shown.
  * Collective over ranks. */
 mega_status mega_comm_compare_lines(mega_comm *ranks, const char *what, const char *remedy, const mega_list *lines);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -16,10 +16,6 @@
 #include "megalith/comm.h"
 #include "megalith/threads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_compressed {
     void *data;         /* x [count] */
     void *worker_error; /* e [count] */
@@ -37,9 +33,5 @@ double mega_compressed_sent(const mega_compressed *list, int tensors, int ranks)
 /* Collective. dtype is F32 or F64. team may be NULL. In a group of one nothing changes. scratch is aligned to 64. */
 MEGA_CHECK_RESULT mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const mega_compressed *list,
                                                         int tensors, mega_dtype dtype, mega_team *team, void *scratch);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

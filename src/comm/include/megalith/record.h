@@ -6,10 +6,6 @@
 
 #include "megalith/comm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_record mega_record;
 
 mega_record *mega_world_record(mega_world *world);
@@ -37,9 +33,5 @@ void mega_world_narrowed(mega_world *world);
 /* Writes the process ids of the ranks of this host, mega_world_local_size of them. Returns false if they cannot see
  * each other, as in separate containers. */
 bool mega_world_host_processes(const mega_world *world, int *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -11,10 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The version of DeepSpeed whose defaults and keys a JSON has. */
 #define MEGA_DEEPSPEED_VERSION "0.19.8"
 
@@ -268,9 +264,5 @@ size_t mega_options_longer(const char *typed, const char *const *names, size_t n
  * holds at least as many as are listed. */
 enum { MEGA_OPTIONS_LISTED = 3 };
 void mega_options_list_names(mega_buffer *out, const char *const *names, size_t n, const char *dashes);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 #include "megalith/program.h"
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_INPUTS = 32, MEGA_INPUT_NAME = 64 };
 
 /* A named input as it is filled: MEGA_I32 or MEGA_F32, whatever the compute type of the program. */
@@ -71,9 +67,5 @@ MEGA_CHECK_RESULT mega_status mega_batch_load(const mega_batch *batch, int64_t f
  * length. */
 mega_status mega_batch_check_shorter(const mega_batch *batch, const mega_program *p, int64_t samples, int64_t positions,
                                      int64_t whole);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include "megalith/threads.h"
 #include "megalith/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_BLOCKS_TEXTS = 1000 }; /* texts that are joined */
 
 typedef struct mega_blocks mega_blocks; /* of training and validation; any thread may read it */
@@ -48,9 +44,5 @@ const int32_t *mega_blocks_tokens(const mega_blocks *b, int split, int64_t index
 
 /* Fills the inputs of a GPT with a block. Its last token predicts nothing: its loss mask is 0. */
 mega_status mega_blocks_read(const mega_blocks *b, int split, int64_t index, mega_sample *sample);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_data_options {
     mega_list data_path, data_path2, train_data_path, valid_data_path, test_data_path; /* [weight] prefix … */
     const char *split, *data_cache_path;
@@ -17,8 +13,4 @@ typedef struct mega_data_options {
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_data_paths_section, mega_data_samples_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

@@ -11,10 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_indexed mega_indexed; /* both files mapped read-only; any number of threads may read */
 
 /* Reads and checks the whole .idx; .bin is mapped and not read. If a process died while it replaced the pair, first
@@ -69,9 +65,5 @@ void mega_indexed_writer_abandon(mega_indexed_writer *w);
 /* Returns the type that Megatron's preprocessor uses for a vocabulary of this size: MEGA_U16 below 65500, otherwise
  * MEGA_I32. */
 mega_dtype mega_indexed_dtype_for(int64_t vocab_size);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include "megalith/tokenizer.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_LABELLED_CHOICES = 4, MEGA_LABELLED_LARGEST_ANSWER = 128, MEGA_LABELLED_CLASSES = 3 };
 enum { MEGA_LABELLED_LAST = -1 };
 
@@ -103,9 +99,5 @@ int32_t mega_labelled_label(const mega_labelled *l, int64_t sample);
 /* Fills the inputs of a classifier (transformer.h): tokens, token_types, position_ids and key_end, [choices *
  * seq_length], and label [1]: that of the sample, or -1, which no loss counts, with is_left_out. From any thread. */
 void mega_labelled_fill(const mega_labelled *l, int64_t index, bool is_left_out, mega_sample *sample);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

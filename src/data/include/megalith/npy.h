@@ -6,10 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_npy_type { MEGA_NPY_I4, MEGA_NPY_U4, MEGA_NPY_I8, MEGA_NPY_F4 } mega_npy_type;
 enum { MEGA_NPY_HEADER_MAX = 256 };
 size_t mega_npy_element(mega_npy_type type);
@@ -18,9 +14,5 @@ size_t mega_npy_header(char out[MEGA_NPY_HEADER_MAX], mega_npy_type type, int64_
 /* Writes PATH.tmp-OWNER, syncs it and renames it. *out_crc: CRC-32C of the whole file. */
 mega_status mega_npy_write(const char *path, mega_npy_type type, int64_t rows, int64_t columns, const void *data,
                            uint32_t *out_crc);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

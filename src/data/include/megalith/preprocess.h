@@ -11,10 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_PREPROCESS_KEYS_MAX = 64 };
 
 typedef struct mega_preprocess_job {
@@ -62,9 +58,5 @@ mega_status mega_preprocess_learn(const mega_preprocess_job *job, const mega_pre
 
 /* Returns PREFIX_KEY_document, or PREFIX_KEY_sentence, in a new block; NULL when memory is short. */
 char *mega_preprocess_output(const mega_preprocess_job *job, int key);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 
 #include "megalith/batch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { MEGA_READER_AHEAD = 2 }; /* most batches that are read ahead */
 
 typedef struct mega_reader mega_reader;
@@ -40,9 +36,5 @@ mega_status mega_reader_take(mega_reader *r, uint32_t seed, mega_batch **batch);
 int mega_reader_announced(const mega_reader *r); /* announced batches that have not been taken yet */
 mega_batch *mega_reader_vacant(mega_reader *r);
 void mega_reader_announce(mega_reader *r, uint32_t seed);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 
 #include "megalith/gpt_data.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_sentence_kind { MEGA_SENTENCES_BERT = 0, MEGA_SENTENCES_T5 } mega_sentence_kind;
 
 /* What a data set has to know about the vocabulary. */
@@ -85,9 +81,5 @@ MEGA_CHECK_RESULT mega_status mega_sentence_sample(const mega_gpt_data *d, int64
  *
  * Labels that do not count are 0 there, and token types of padding are 0. The decoder needs no key_end: its padding
  * follows its tokens, and it is causal. padding_mask is an input of either: [S] i32. */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

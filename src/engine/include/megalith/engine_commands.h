@@ -15,10 +15,6 @@
 #include "megalith/schedule.h"
 #include "megalith/update.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Which layers are recomputed in the backward. Zero-initialized: as the model says. */
 typedef struct mega_recompute_options {
     bool replaces; /* interval and regions replace those of the model (mega_model.recompute_…) */
@@ -222,9 +218,5 @@ mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c);
  * unchanged; after a failure while reading, its weights have no values until mega_engine_initialize or another load. */
 mega_status mega_engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o,
                              mega_engine_loaded *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

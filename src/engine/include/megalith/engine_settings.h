@@ -12,10 +12,6 @@
 #include "megalith/optim_options.h"
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_unknown_keys { MEGA_UNKNOWN_KEYS_ERROR, MEGA_UNKNOWN_KEYS_WARN } mega_unknown_keys;
 /* Levels of NVIDIA's amp. */
 typedef enum mega_amp_level { MEGA_AMP_O0, MEGA_AMP_O1, MEGA_AMP_O2, MEGA_AMP_O3 } mega_amp_level;
@@ -88,9 +84,5 @@ void mega_engine_rule_wsd(mega_engine_settings *s);
 void mega_engine_rule_weight_decay(mega_engine_settings *s);
 void mega_engine_rule_scheduler(mega_engine_settings *s);
 void mega_engine_rule_optimizer(mega_engine_settings *s);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_schedule_step {
     bool forward;
     int32_t micro_batch;
@@ -44,9 +40,5 @@ int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk);
 /* Makes a schedule of forwards only, for evaluation; all use slot 0. With several chunks per stage, `stages`
  * micro-batches go through one chunk before the next. out [micro_batches * chunks]. */
 void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_step *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

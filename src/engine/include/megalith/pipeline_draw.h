@@ -7,10 +7,6 @@
 #include "megalith/pipeline.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Appends a text picture: one line per stage, at most `columns` wide (0: no limit). F3 is the forward of micro-batch 3,
  * B3 its backward. With several chunks per stage, capitals A, B, C, … are forwards of the first, second, third chunk,
  * and small letters their backwards. A dot is idle time. The line above gives the idle time in percent of the working
@@ -18,9 +14,5 @@ extern "C" {
 mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_buffer *out);
 /* Appends the same picture as SVG. Colours distinguish forwards from backwards; shades distinguish chunks. */
 mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include "megalith/model_shape.h"
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_key_kind {
     MEGA_KEY_INT,        /* int64_t, 1 or more */
     MEGA_KEY_FLOAT,      /* double, from low to high */
@@ -101,8 +97,4 @@ bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape);
 bool mega_family_has_key(const mega_family *f, const char *key);
 /* Whether a text matches a pattern in which * stands for any text and # for a number. */
 bool mega_family_matches(const char *pattern, const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "megalith/model_shape.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Reads the shape of a model of one of the families (family.h). Returns MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, or
  * MEGA_ERR_UNSUPPORTED with everything that cannot be used. A file of a model that is not a Hugging Face family gives
  * num_layers 0. */
@@ -24,9 +20,5 @@ mega_status mega_hf_generation_text(mega_buffer *out, const mega_model_shape *sh
  * of the vocabulary are left out. Returns MEGA_ERR_FORMAT if the file is none. */
 mega_status mega_hf_ends_read(const char *folder, const mega_model_shape *shape, int32_t out[MEGA_SHAPE_EOS],
                               int *count);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include "megalith/builder.h"
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct mega_family;
 
 enum {
@@ -159,9 +155,5 @@ static inline void mega_shape_set_bit(uint64_t *bits, int64_t i)
 {
     if (i < MEGA_SHAPE_LAYERS) bits[i / 64] |= (uint64_t)1 << (i % 64);
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

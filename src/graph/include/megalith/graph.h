@@ -10,10 +10,6 @@
 #include "megalith/parameter.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* dtype is that of activations and weights: F32, BF16, F16 or F64. Errors while describing are kept in the graph and
  * returned by mega_graph_status, so that a model function reads like formulas. params is borrowed; it may be empty,
  * because describing declares parameters (mega_builder_param), and its parameters need not be placed until
@@ -98,9 +94,5 @@ typedef struct mega_place_options {
     int64_t reuse_elements;    /* a bucket is kept for its next use if at most this many elements are used between */
     int64_t live_elements;     /* no bucket is prefetched or kept if gathered weights would then exceed this size */
 } mega_place_options;
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Types of gradients: sent between ranks, and held. */
 typedef enum mega_communication {
     MEGA_COMMUNICATION_FP32,
@@ -48,8 +44,4 @@ typedef struct mega_graph_options {
 
 /* The option rows, one section per title of --help. */
 extern const mega_option_section mega_graph_distributed_section, mega_graph_zero_section, mega_graph_recompute_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

@@ -12,10 +12,6 @@
 #include "megalith/parameter.h"
 #include "megalith/parameter_group.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_model_parts mega_model_parts;
 
 /* The mode and the micro-batch that a walk describes. */
@@ -94,8 +90,4 @@ typedef enum mega_border {
     MEGA_BORDER_OUTPUT_GRADIENT
 } mega_border;
 const char *mega_border_name(mega_border kind, int value);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

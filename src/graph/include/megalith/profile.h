@@ -8,10 +8,6 @@
 #include "megalith/program.h"
 #include "megalith/threads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_profile mega_profile;
 
 /* Creates a profile that holds up to `capacity` events. */
@@ -79,9 +75,5 @@ void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *r
 void mega_profile_trace_tail(mega_buffer *out);
 /* Writes the complete trace of a single rank. */
 void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

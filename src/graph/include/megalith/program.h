@@ -6,10 +6,6 @@
 #include "megalith/graph.h"
 #include "megalith/kernels.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_program mega_program;
 
 enum { MEGA_PROGRAM_REQUESTS = 64 };
@@ -186,9 +182,5 @@ mega_status mega_program_print(const mega_program *p, mega_buffer *out);
  * reports the first call that differs, with the call of each rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 int mega_program_num_instructions(const mega_program *p, bool backward);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -4,10 +4,6 @@
 
 #include "megalith/engine_commands.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_evaluate_options {
     int64_t stride; /* a window begins `stride` tokens after the last one; 1 … S. S: no overlap */
     int32_t pad;    /* id that fills the rest of the last window; not counted */
@@ -33,9 +29,5 @@ int64_t mega_evaluate_windows(int64_t tokens, int64_t stride);
  * MEGA_ERR_NUMERIC where the loss is not finite. */
 mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t count,
                           const mega_evaluate_options *options, mega_evaluation *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include "megalith/fill_mask.h"
 #include "megalith/pretrained.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Appends the ids of a text, special tokens recognised, between [CLS] and [SEP] (<s> and </s>), which are added unless
  * the tokenizer's template has added them. */
 mega_status mega_filler_tokens(const mega_tokenizer *t, mega_encoder *e, const char *text, size_t bytes, mega_ids *out);
@@ -18,9 +14,5 @@ mega_status mega_filler_find_mask(const mega_tokenizer *t, int32_t *out);
 /* m: loaded with sizes.masks > 0, and borrowed until destroy. tokenizer: that of its texts. Ranks of dp divide the
  * texts of a run, and get all its results. */
 mega_status mega_filler_create(const mega_pretrained *m, const mega_tokenizer *tokenizer, mega_filler **out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include "megalith/language.h"
 #include "megalith/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The text that an id is drawn for. The random number is addressed by (seed, index, count), so that a sequence gets the
  * same tokens in any batch. */
 typedef struct mega_draw {
@@ -56,9 +52,5 @@ int64_t mega_generator_prefill(int64_t samples, int64_t positions, int64_t promp
  * tokens each, prompt and new ones. Borrowed until destroy; one generator at a time uses it. Local. */
 mega_status mega_generator_create(mega_engine *engine, const mega_language_model *m,
                                   const mega_generator_options *options, mega_generator **out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

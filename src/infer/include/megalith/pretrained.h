@@ -8,10 +8,6 @@
 #include "megalith/language.h"
 #include "megalith/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_pretrained_options {
     mega_dtype compute; /* F32, BF16, F16 or F64 */
     mega_backend_kind backend;
@@ -64,9 +60,5 @@ mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes
  * padded beyond them. */
 int64_t mega_pretrained_known(const mega_pretrained *m, const mega_tokenizer *tokenizer);
 void mega_pretrained_fini(mega_pretrained *m);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

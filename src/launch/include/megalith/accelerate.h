@@ -5,10 +5,6 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct json_t;
 
 /* Returns $HF_HOME/accelerate/default_config.yaml in a new block, where HF_HOME is $XDG_CACHE_HOME/huggingface by
@@ -18,9 +14,5 @@ char *mega_accelerate_default_file(void);
  * strategy of FSDP, or 2, Accelerate's default for DEEPSPEED; -1: none follows. *out_wrong receives the name of a
  * strategy that is not available, otherwise it stays. */
 int64_t mega_accelerate_zero_stage(const struct json_t *tree, const char **out_wrong);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

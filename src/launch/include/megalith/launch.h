@@ -9,10 +9,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Reads the options before the name of a command of `program` (argv[0] is launch itself), starts its ranks and stays
  * beside them, or becomes the single rank. Prints all messages except the error that it returns. */
 mega_status mega_launch(const mega_composition *program, int argc, char **argv, int *exit_status);
@@ -55,9 +51,5 @@ void mega_launch_rank_say(int mark);               /* prints the mark as a line 
 void mega_launch_rank_mark(char out[3], int mark); /* the mark as text for a line; "" unless launch started this rank */
 /* Binds a rank to its share of the host's cores. */
 void mega_launch_rank_begin(mega_world *world, int64_t num_threads);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Installs the handler. `rank` is one of several that a launcher started; -1: no launcher, and a second SIGTERM or
  * Ctrl-C ends the program at once. SIGHUP stays ignored under nohup. May be called again to set another rank, or after
  * a library may have installed handlers of its own. `command` and `effect` are borrowed for the life of the process. */
@@ -27,9 +23,5 @@ void mega_signals_hold(const char *effect);
 const volatile sig_atomic_t *mega_signals_stop(void);
 /* Returns the exit status of a command that a signal stopped before it had done its work: 128 + the signal's number. */
 int mega_signals_exit_status(void);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

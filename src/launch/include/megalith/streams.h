@@ -7,10 +7,6 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Replaces the streams stdout and stderr, once: as soon as *stop is not 0, writing waits at most half a second in all,
  * and drops output that cannot be written then. Files are written as before. `stop` is borrowed for the life of the
  * process. */
@@ -21,9 +17,5 @@ void mega_streams_end(void);
 int mega_streams_error_fd(void);
 /* Discards standard output from now on. Returns false with errno on failure. */
 bool mega_streams_silence(void);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

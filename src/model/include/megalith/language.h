@@ -6,10 +6,6 @@
 #include "megalith/checkpoint.h"
 #include "megalith/model.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The names of the inputs and outputs of `model` are those in transformer.h. */
 typedef struct mega_language_model {
     mega_model model;            /* borrows from self, or from the caller's objects */
@@ -39,9 +35,5 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
  * called before an engine is made of it. Returns MEGA_ERR_UNSUPPORTED if it has no head for masked tokens. */
 mega_status mega_language_model_show_masks(mega_language_model *m, int64_t masks);
 void mega_language_model_fini(mega_language_model *m);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_model_options {
     const char *preset; /* such as "gpt2"; NULL without a preset */
     int64_t num_layers, hidden_size, ffn_hidden_size, num_attention_heads, kv_channels, max_position_embeddings;
@@ -40,8 +36,4 @@ typedef struct mega_model_options {
 extern const mega_option_section mega_model_kind_section;
 extern const mega_option_section mega_model_distributed_section, mega_model_network_section,
     mega_model_regularization_section, mega_model_initialization_section, mega_model_training_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

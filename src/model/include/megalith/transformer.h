@@ -10,10 +10,6 @@
 #include "megalith/model_options.h"
 #include "megalith/parameter.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_transformer_recompute {
     MEGA_TRANSFORMER_RECOMPUTE_NONE,
     MEGA_TRANSFORMER_RECOMPUTE_SELECTIVE, /* recomputes core attention */
@@ -105,9 +101,5 @@ mega_status mega_network_find_family(const mega_transformer *m, mega_network_sha
 /* Convert between a transformer and the shape that a model folder describes. */
 void mega_transformer_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_transformer *out);
 void mega_transformer_to_shape(const mega_transformer *m, int64_t eos, mega_model_shape *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -6,10 +6,6 @@
 #include "megalith/monitor_options.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_events mega_events;
 
 /* Returns NULL if no monitor is enabled. `config`: a JSON object with the settings of the run, which each monitor
@@ -21,9 +17,5 @@ void mega_events_put(mega_events *e, const char *tag, double value, int64_t step
 void mega_events_flush(mega_events *e);        /* NULL: nothing */
 void mega_events_flush_if_due(mega_events *e); /* the same, if the last flush is some seconds ago */
 void mega_events_close(mega_events *e);        /* NULL: nothing */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

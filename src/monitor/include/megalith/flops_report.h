@@ -6,10 +6,6 @@
 #include "megalith/monitor_options.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What was counted under one path of the model ("h.3.mlp.c_fc"), without what is below it. Several may have one
  * path. */
 typedef struct mega_flops_row {
@@ -33,9 +29,5 @@ typedef struct mega_flops_report {
 
 /* Appends the report. Reads the members flops_… of the options. */
 mega_status mega_flops_report_write(const mega_flops_report *r, const mega_monitor_options *o, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

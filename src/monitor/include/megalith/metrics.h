@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One member of a row. Floats have enough digits to read back the same bits; a value that is not finite is null. */
 typedef enum mega_metric_kind {
     MEGA_METRIC_INT,
@@ -71,9 +67,5 @@ mega_status mega_metrics_runs(const char *path, mega_buffer *out, int64_t *count
 /* Exponential running mean, without bias at the start: each point has `factor` times the weight of its successor. */
 void mega_curve_smooth(mega_curve *c, double factor);
 void mega_curve_fini(mega_curve *c);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "megalith/option.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_monitor_options {
     bool monitor_tensorboard;
     const char *monitor_tensorboard_path, *monitor_tensorboard_job; /* the events are in path/job */
@@ -30,9 +26,5 @@ typedef struct mega_monitor_options {
 
 /* DeepSpeed's monitors and profilers, as a section of --help. */
 extern const mega_option_section mega_monitor_section;
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Pieces that are missing in the file. */
 typedef struct mega_missing {
     int64_t pieces; /* 0: none */
@@ -46,9 +42,5 @@ typedef struct mega_outbox_report {
 /* Called after each attempt to write. If data is missing although no write fails, the file was removed. */
 void mega_outbox_hear(mega_outbox_report *r, mega_status st, mega_missing missing);
 void mega_outbox_hear_end(const mega_outbox_report *r, mega_status st, mega_missing missing); /* after the close */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Points are joined in the given order; a point whose y is not finite is a gap. */
 typedef struct mega_series {
     const char *label;
@@ -46,9 +42,5 @@ typedef struct mega_plot {
 /* Both append to out. They return an error if there is no point to draw. */
 mega_status mega_plot_text(const mega_plot *p, mega_buffer *out);
 mega_status mega_plot_svg(const mega_plot *p, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include "megalith/metrics.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     MEGA_REPORT_LOSS,
     MEGA_REPORT_VALIDATION,
@@ -38,9 +34,5 @@ mega_status mega_report_read(mega_report_run *out, const char *source, const cha
 /* Appends the page. */
 mega_status mega_report_write(const mega_report_run *run, int count, mega_buffer *out);
 void mega_report_run_fini(mega_report_run *run);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

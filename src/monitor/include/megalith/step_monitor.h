@@ -7,10 +7,6 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_step_monitor mega_step_monitor;
 
 /* Seconds of one micro-batch or step. */
@@ -44,9 +40,5 @@ void mega_step_monitor_step(mega_step_monitor *m, const mega_step_seen *s);
 void mega_step_monitor_event(mega_step_monitor *m, const char *tag, double value, int64_t samples);
 void mega_step_monitor_memory(mega_step_monitor *m, const char *where, int64_t planned_bytes);
 void mega_step_monitor_destroy(mega_step_monitor *m);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,10 +7,6 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct json_t;
 typedef struct mega_tensorboard mega_tensorboard;
 
@@ -34,9 +30,5 @@ const char *mega_tensorboard_path(const mega_tensorboard *t);     /* path of the
 mega_missing mega_tensorboard_missing(const mega_tensorboard *t); /* pieces that are not in the file so far */
 /* Flushes, and reports the pieces that are finally missing. Frees t even if it fails; NULL is allowed. */
 mega_status mega_tensorboard_close(mega_tensorboard *t, mega_missing *missing);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

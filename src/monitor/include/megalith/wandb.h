@@ -7,10 +7,6 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct json_t;
 
 typedef struct mega_wandb mega_wandb;
@@ -32,9 +28,5 @@ const char *mega_wandb_folder(const mega_wandb *w);   /* of the run; borrowed */
 mega_missing mega_wandb_missing(const mega_wandb *w); /* rows that are not in the file so far */
 /* Writes the last row, the end of the run and its summary file. Frees w even if it fails; NULL is allowed. */
 mega_status mega_wandb_close(mega_wandb *w, double now, mega_missing *missing);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whose rules a dynamic scale follows. With either, an overflow first uses up the hysteresis, and only then halves the
  * scale; the hysteresis is full again when the scale next rises.
  * Megatron-LM: the scale doubles after `window` good steps in a row.
@@ -49,9 +45,5 @@ mega_status mega_loss_scale_check(const mega_loss_scale_options *o);
 mega_loss_scale mega_loss_scale_begin(const mega_loss_scale_options *o);
 /* Advances the state by one step. */
 mega_loss_scale_change mega_loss_scale_advance(mega_loss_scale *s, const mega_loss_scale_options *o, bool overflowed);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

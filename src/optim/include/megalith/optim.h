@@ -15,10 +15,6 @@
 #include "megalith/status.h"
 #include "megalith/threads.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_optimizer mega_optimizer;
 typedef enum mega_optimizer_kind {
     MEGA_OPTIMIZER_ADAM,
@@ -134,9 +130,5 @@ typedef struct mega_optimizer_groups {
     int64_t decayed_elements, not_decayed_elements; /* of this rank */
 } mega_optimizer_groups;
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -10,10 +10,6 @@
 #include "megalith/option.h"
 #include "megalith/schedule.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_optim_options {
     /* batch and length of the training */
     int64_t micro_batch_size, global_batch_size;
@@ -72,9 +68,5 @@ void mega_step_schedule_from_options(const mega_optim_options *o, mega_step_sche
 void mega_curriculum_from_options(const mega_optim_options *o, mega_curriculum *out);
 /* ranks: data-parallel ones. */
 mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ranks, mega_batch_ramp *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

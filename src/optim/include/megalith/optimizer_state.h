@@ -4,10 +4,6 @@
 
 #include "megalith/optim.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Numbers that continue from update to update, by name; a checkpoint keeps them. */
 int mega_optimizer_num_numbers(const mega_optimizer *o);
 const char *mega_optimizer_number_name(const mega_optimizer *o, int number);
@@ -29,9 +25,5 @@ void *mega_optimizer_weight(const mega_optimizer *o, int param);
 bool mega_optimizer_show(mega_optimizer *o, bool average);
 /* A load follows, which writes x to the masters, and y to the moments or mega_optimizer_set_updates(o, 0). */
 void mega_optimizer_begin_load(mega_optimizer *o);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_weight_decay_style { MEGA_WD_CONSTANT, MEGA_WD_LINEAR, MEGA_WD_COSINE } mega_weight_decay_style;
 typedef enum mega_lr_style {
     MEGA_LR_CONSTANT,
@@ -179,9 +175,5 @@ typedef struct mega_consumed {
 /* After the first step with which it is at least so many samples and so many tokens; 0: any number. */
 mega_consumed mega_consumed_after(const mega_curriculum *c, const mega_batch_ramp *r, int64_t positions,
                                   int64_t samples, int64_t tokens);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

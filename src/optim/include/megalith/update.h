@@ -10,10 +10,6 @@
 #include "megalith/optim.h"
 #include "megalith/profile.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_update mega_update;
 typedef enum mega_update_part { MEGA_UPDATE_SUMS, MEGA_UPDATE_APPLY } mega_update_part;
 
@@ -96,9 +92,5 @@ void mega_update_cost_get(const mega_update *u, mega_update_cost *out); /* of al
 /* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
  * 1. clip 0: no clipping. */
 double mega_clip_factor(double norm, double clip);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

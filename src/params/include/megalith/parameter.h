@@ -29,10 +29,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_axis_name {
     MEGA_AXIS_NONE = 0,
     MEGA_AXIS_TP,
@@ -258,9 +254,5 @@ bool mega_params_sums_gradients(const mega_params *p);
  * `slice` is not used; with ZeRO 1, what of `whole` is neither its slice nor a gradient is zero afterwards. */
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out);
 void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, void *slice);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -14,10 +14,6 @@
 
 #include "megalith/parameter.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_param_groups mega_param_groups;
 
 /* Returns MEGA_ERR_USAGE, with what is wrong, unless the text is a group. */
@@ -32,9 +28,5 @@ mega_status mega_param_groups_check(const mega_param_groups *g, const mega_param
 
 /* Applies the groups (borrowed) to all records that are declared from now on. */
 void mega_params_set_groups(mega_params *p, mega_param_groups *g);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

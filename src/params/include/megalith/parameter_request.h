@@ -4,18 +4,10 @@
 
 #include "megalith/parameter.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* *out_index receives the number of the parameter with this name. The first request declares it. A later one must have
  * the same shape and, if `has_options`, the same sharding, options and position in the file. */
 mega_status mega_params_request(mega_params *p, const mega_param *record, bool has_options, int *out_index);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless the parameters are placed or there are none. */
 mega_status mega_params_check_placed(const mega_params *p, const char *call);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

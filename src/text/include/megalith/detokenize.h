@@ -6,16 +6,8 @@
 #include "megalith/memory.h"
 #include "megalith/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* WikiText: " @-@ " → "-", removes spaces before punctuation and inside brackets and quotes, joins "= = heading = =",
  * replaces " N " by " 1 ", and so on. Appends to out. Returns MEGA_ERR_MEMORY. */
 mega_status mega_detokenize_wikitext(const char *text, size_t bytes, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -13,10 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_document_format {
     MEGA_DOCUMENT_AUTO = 0,
     MEGA_DOCUMENT_JSON_LINES,
@@ -93,9 +89,5 @@ typedef struct mega_document_text {
 } mega_document_text;
 bool mega_document_views(const mega_document_chunk *chunk, int64_t record, const char *const *keys, int num_keys,
                          mega_buffer *space, mega_document_text *text, mega_document_fault *fault);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

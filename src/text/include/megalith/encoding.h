@@ -7,10 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What to do with a text that is not UTF-8; printf takes its path. Which encoding it has is not known here. */
 #define MEGA_ENCODING_REMEDY                                                                            \
     "convert it: iconv -f ENCODING -t UTF-8 %s > utf8.txt, with its ENCODING, such as LATIN1, CP1252, " \
@@ -26,9 +22,5 @@ mega_status mega_encoding_check_line(const char *path, int64_t line, const char 
 mega_status mega_encoding_check_text(const char *path, int64_t line, const char *text, size_t bytes);
 /* Warns when the first line ends in CR LF, which plain text keeps. Returns whether it did. */
 bool mega_encoding_note_line_ends(const char *path, const char *text, size_t bytes);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,10 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_line {
     const char *text; /* without its end, LF or CR LF */
     size_t bytes;
@@ -35,9 +31,5 @@ static inline bool mega_line_next(mega_line *l)
     if (l->bytes > 0 && l->text[l->bytes - 1] == '\r') l->bytes--;
     return true;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_punkt mega_punkt; /* rules of a language and parameters; any thread may cut with it */
 
 /* Creates one without parameters. language: an English name ("german"), NULL or one that has no rules of its own: the
@@ -55,9 +51,5 @@ void mega_sentence_spans_fini(mega_sentence_spans *s);
  * may begin without any (Megatron's --keep-newlines). Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_punkt_cut(const mega_punkt *p, const char *text, size_t bytes, bool keep_newlines,
                                              mega_sentence_spans *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

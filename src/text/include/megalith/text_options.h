@@ -6,10 +6,6 @@
 #include "megalith/option.h"
 #include "megalith/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_text_options {
     const char *tokenizer_type, *vocab_file, *merge_file, *tokenizer_model, *tiktoken_pattern;
     int64_t vocab_size; /* NullTokenizer, TikTokenizer */
@@ -23,8 +19,4 @@ bool mega_text_names_files(const mega_text_options *o);
 
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_text_type_section, mega_text_files_section;
-#ifdef __cplusplus
-}
-#endif
-
 #endif

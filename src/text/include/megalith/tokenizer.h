@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_tokenizer mega_tokenizer;
 
 /* The tokenizer options of the command line; NULL or 0 if not given.
@@ -133,9 +129,5 @@ mega_status mega_tokenizer_save(const mega_tokenizer *t, const char *folder);
 bool mega_tokenizer_names(const char *name); /* whether it may write a file of this name there */
 /* Writes the single file that --vocab-file takes: vocab.json for BPE, a JSON list for characters. */
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

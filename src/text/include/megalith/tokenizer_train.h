@@ -5,10 +5,6 @@
 #include "megalith/documents.h"
 #include "megalith/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct mega_trainer mega_trainer;
 
 typedef struct mega_trainer_options {
@@ -50,9 +46,5 @@ typedef void mega_trainer_report(void *user, int64_t made, int64_t wanted);
 void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user);
 /* Creates the tokenizer; it has fewer tokens than requested if no pair is frequent enough. */
 mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -12,10 +12,6 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where the lines of a run are written, and what may stop it. The library itself writes to no stream. */
 typedef struct mega_train_io {
     void (*line)(void *user, const char *line); /* called with each line, without its newline */
@@ -54,9 +50,5 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
  * as missing, and a run that does not fit in memory is shown. Collective: the world (NULL: one rank); rank 0 receives
  * the text. */
 mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world *world, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -13,10 +13,6 @@
 #include "megalith/output.h"
 #include "megalith/text_options.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum mega_dataloader_type { MEGA_DATALOADER_SINGLE, MEGA_DATALOADER_CYCLIC } mega_dataloader_type;
 
 typedef enum mega_report_to {
@@ -221,9 +217,5 @@ void mega_train_check_file(mega_train_options *cfg, const char *option, const ch
 void mega_train_check_output(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind);
 void mega_train_check_in_folder(mega_train_options *cfg, const char *dest, const char *path, mega_output_kind kind);
 void mega_train_check_pair(mega_train_options *cfg, const char *prefix, const char *end);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

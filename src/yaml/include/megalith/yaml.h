@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct json_t;
 
 /* Called with each mistake, a whole message: "F, line 3: …". */
@@ -25,9 +21,5 @@ MEGA_CHECK_RESULT mega_status mega_yaml_to_json(const char *text, size_t size, c
 
 /* Appends a tree of objects as PyYAML's safe_dump writes it: keys in order, one a line. */
 MEGA_CHECK_RESULT mega_status mega_yaml_write(const struct json_t *tree, mega_buffer *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif
