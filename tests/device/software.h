@@ -204,6 +204,6 @@ cu_result graph_break(cu_graph graph);
 cu_graph event_capture(cu_event e);
 
 /* For libraries that queue work of their own. */
-cu_result software_call_queue(cu_stream stream, const software_call *call, const void *user);
+cu_result software_call_queue(const char *name, cu_stream stream, const software_call *call, const void *user);
 
 #endif

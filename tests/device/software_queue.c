@@ -236,9 +236,9 @@ cu_result software_finish_all(void)
     return software.sticky;
 }
 
-cu_result software_call_queue(cu_stream stream, const software_call *call, const void *user)
+cu_result software_call_queue(const char *name, cu_stream stream, const software_call *call, const void *user)
 {
-    const cu_result r = software_enter("software_call_queue", CU_INVALID_VALUE);
+    const cu_result r = software_enter(name, CU_UNKNOWN);
     if (r != CU_OK) return software_leave(r);
     if (!stream_is_valid(stream)) return software_leave(CU_INVALID_HANDLE);
     software_op *op = op_make(OP_CALL);

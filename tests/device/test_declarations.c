@@ -20,7 +20,16 @@ int main(void)
 MEGA_CUDA_FUNCTIONS(X)
 #undef X
 
-#define SAME(ours, theirs)      _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
+#ifdef MEGA_NCCL_HEADER
+#include <nccl.h>
+
+#include "nccl_calls.h"
+#define X(name, symbol, params) static nccl_result(*const check_nccl_##name) params = symbol;
+MEGA_NCCL_FUNCTIONS(X)
+#undef X
+#endif
+
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 SAME(CU_OK, CUDA_SUCCESS);
 SAME(CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
 SAME(CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
@@ -66,12 +75,39 @@ SAME(CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(CU_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(CU_CAPTURE_THREAD, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 
+#ifdef MEGA_NCCL_HEADER
+SAME(NCCL_OK, ncclSuccess);
+SAME(NCCL_CUDA_ERROR, ncclUnhandledCudaError);
+SAME(NCCL_SYSTEM_ERROR, ncclSystemError);
+SAME(NCCL_INTERNAL_ERROR, ncclInternalError);
+SAME(NCCL_INVALID_ARGUMENT, ncclInvalidArgument);
+SAME(NCCL_INVALID_USAGE, ncclInvalidUsage);
+SAME(NCCL_REMOTE_ERROR, ncclRemoteError);
+SAME(NCCL_IN_PROGRESS, ncclInProgress);
+SAME(NCCL_INT8, ncclInt8);
+SAME(NCCL_INT32, ncclInt32);
+SAME(NCCL_INT64, ncclInt64);
+SAME(NCCL_F16, ncclFloat16);
+SAME(NCCL_F32, ncclFloat32);
+SAME(NCCL_F64, ncclFloat64);
+SAME(NCCL_BF16, ncclBfloat16);
+SAME(NCCL_SUM, ncclSum);
+SAME(NCCL_MAX, ncclMax);
+SAME(NCCL_MIN, ncclMin);
+SAME(sizeof(((nccl_id *)0)->internal), 128);
+#endif
+
 int main(void)
 {
     int count = 0;
 #define X(name, symbol, params) count += sizeof check_##name == sizeof(void *);
     MEGA_CUDA_FUNCTIONS(X)
 #undef X
+#ifdef MEGA_NCCL_HEADER
+#define X(name, symbol, params) count += sizeof check_nccl_##name == sizeof(void *);
+    MEGA_NCCL_FUNCTIONS(X)
+#undef X
+#endif
     printf("%d functions are declared as in cuda.h of CUDA %d.%d\n", count, CUDA_VERSION / 1000,
            CUDA_VERSION % 1000 / 10);
     return 0;

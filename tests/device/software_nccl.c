@@ -1,0 +1,432 @@
+/* libnccl.so.2 in software, for ranks that are processes of one host: each collective is work in a stream of the
+ * software device. A rank puts its numbers into memory that all ranks share when its stream has come so far, and
+ * takes the result when all have; long ones go in pieces. Sums are made in the order of ranks. A send ends only when
+ * it is received: NCCL may hold less, and a program must not depend on it. */
+#include "nccl_calls.h"
+#include "software.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define X(name, symbol, params) nccl_result symbol params;
+MEGA_NCCL_FUNCTIONS(X)
+#undef X
+const char *ncclGetErrorString(nccl_result error);
+
+enum { MOST_RANKS = 16, MAILBOX = 64 << 10, MOST_GROUP = 256 };
+typedef enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE } collective;
+static const char *const names[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "send", "receive"};
+
+/* What a rank asks for: the same on all ranks. */
+typedef struct request {
+    uint32_t kind, type, op, root;
+    uint64_t count;
+} request;
+
+/* A mailbox is written when all have taken what was in it before: `posted` counts what was written, `taken` what the
+ * rank has finished with. */
+typedef struct mailbox {
+    atomic_ullong posted, taken;
+    request asked;
+    char data[MAILBOX];
+} mailbox;
+
+typedef struct shared_comm {
+    atomic_uint opened;
+    mailbox all[MOST_RANKS];              /* of collectives, by rank */
+    mailbox pair[MOST_RANKS][MOST_RANKS]; /* from, to */
+} shared_comm;
+
+struct ncclComm {
+    shared_comm *shared;
+    int rank, ranks;
+    bool is_aborted;
+    nccl_result error;
+    uint64_t collectives, sent[MOST_RANKS], received[MOST_RANKS]; /* pieces that were queued so far */
+};
+
+/* One collective in a stream. */
+typedef struct piece_work {
+    nccl_comm comm;
+    request asked;
+    const char *in;
+    char *out;
+    uint64_t first;  /* number of the first piece */
+    uint64_t done;   /* pieces */
+    bool has_posted; /* the present piece */
+} piece_work;
+
+/* Those of ncclGroupStart to ncclGroupEnd in one stream: they go on together. */
+typedef struct group_work {
+    int count;
+    piece_work work[MOST_GROUP];
+} group_work;
+
+/* ---- numbers ---- */
+
+static size_t size_of(uint32_t type)
+{
+    switch (type) {
+    case NCCL_INT8: return 1;
+    case NCCL_F16:
+    case NCCL_BF16: return 2;
+    case NCCL_INT32:
+    case NCCL_F32: return 4;
+    case NCCL_INT64:
+    case NCCL_F64: return 8;
+    default: return 0;
+    }
+}
+
+static double number_at(const char *at, uint32_t type, size_t i)
+{
+    switch (type) {
+    case NCCL_F16: return (double)f16_low(((const uint16_t *)at)[i]);
+    case NCCL_BF16: return (double)bits_float((uint32_t)((const uint16_t *)at)[i] << 16);
+    case NCCL_F32: return (double)((const float *)at)[i];
+    case NCCL_F64: return ((const double *)at)[i];
+    case NCCL_INT32: return ((const int32_t *)at)[i];
+    case NCCL_INT64: return (double)((const int64_t *)at)[i];
+    default: return at[i];
+    }
+}
+
+static void number_put(char *at, uint32_t type, size_t i, double v)
+{
+    switch (type) {
+    case NCCL_F16: ((uint16_t *)at)[i] = (uint16_t)f16_pair((float)v, 0); break;
+    case NCCL_BF16: ((uint16_t *)at)[i] = (uint16_t)bf16_pair((float)v, 0); break;
+    case NCCL_F32: ((float *)at)[i] = (float)v; break;
+    case NCCL_F64: ((double *)at)[i] = v; break;
+    case NCCL_INT32: ((int32_t *)at)[i] = (int32_t)v; break;
+    case NCCL_INT64: ((int64_t *)at)[i] = (int64_t)v; break;
+    default: at[i] = (char)v; break;
+    }
+}
+
+/* Each partial sum is rounded to the type, but for 16 bits, which are added in f32 as NCCL does. */
+static double combine(double a, double b, uint32_t type, uint32_t op)
+{
+    if (op == NCCL_MAX) return a > b ? a : b;
+    if (op == NCCL_MIN) return a < b ? a : b;
+    return type == NCCL_F64 || type == NCCL_INT64 || type == NCCL_INT32 ? a + b : (double)((float)a + (float)b);
+}
+
+/* ---- pieces of collectives ---- */
+
+/* Elements of each rank's part in a piece. */
+static size_t piece_elements(const piece_work *w)
+{
+    const size_t all = MAILBOX / size_of(w->asked.type);
+    return w->asked.kind == REDUCE_SCATTER ? all / (size_t)w->comm->ranks : all;
+}
+
+static uint64_t pieces_of(const piece_work *w)
+{
+    const size_t n = piece_elements(w);
+    return w->asked.count == 0 ? 1 : (w->asked.count + n - 1) / n;
+}
+
+/* The present piece's first element, and the number of its elements. */
+static size_t piece_range(const piece_work *w, size_t *count)
+{
+    const size_t n = piece_elements(w), first = (size_t)w->done * n;
+    *count = w->asked.count - first < n ? w->asked.count - first : n;
+    return first;
+}
+
+static bool is_sent_alone(const piece_work *w)
+{
+    return w->asked.kind == SEND || w->asked.kind == RECEIVE;
+}
+
+static mailbox *own_box(const piece_work *w)
+{
+    const int rank = w->comm->rank;
+    return w->asked.kind == SEND ? &w->comm->shared->pair[rank][w->asked.root] : &w->comm->shared->all[rank];
+}
+
+/* Whether everybody has finished with what was in the mailbox before. */
+static bool is_free(const piece_work *w)
+{
+    const uint64_t before = w->first + w->done;
+    if (w->asked.kind == SEND) return atomic_load(&own_box(w)->taken) >= before;
+    for (int r = 0; r < w->comm->ranks; r++)
+        if (atomic_load(&w->comm->shared->all[r].taken) < before) return false;
+    return true;
+}
+
+static void post(piece_work *w)
+{
+    mailbox *box = own_box(w);
+    size_t count;
+    const size_t first = piece_range(w, &count), size = size_of(w->asked.type);
+    if (w->asked.kind == REDUCE_SCATTER)
+        for (int r = 0; r < w->comm->ranks; r++)
+            memcpy(box->data + (size_t)r * count * size, w->in + ((size_t)r * w->asked.count + first) * size,
+                   count * size);
+    else if (w->asked.kind != BROADCAST || (int)w->asked.root == w->comm->rank)
+        memcpy(box->data, w->in + first * size, count * size);
+    box->asked = w->asked;
+    atomic_store(&box->posted, w->first + w->done + 1);
+    w->has_posted = true;
+}
+
+static bool has_come(const piece_work *w)
+{
+    const uint64_t number = w->first + w->done + 1;
+    shared_comm *s = w->comm->shared;
+    if (w->asked.kind == SEND) return atomic_load(&own_box(w)->taken) >= number;
+    if (w->asked.kind == RECEIVE) return atomic_load(&s->pair[w->asked.root][w->comm->rank].posted) >= number;
+    for (int r = 0; r < w->comm->ranks; r++)
+        if (atomic_load(&s->all[r].posted) < number) return false;
+    return true;
+}
+
+/* All ranks must have asked for the same: NCCL would hang, or write somewhere. */
+static void check_same(const piece_work *w)
+{
+    const shared_comm *s = w->comm->shared;
+    const int rank = w->comm->rank;
+    for (int r = 0; r < w->comm->ranks; r++) {
+        const request *o = is_sent_alone(w) ? &s->pair[w->asked.root][rank].asked : &s->all[r].asked;
+        const bool is_same = is_sent_alone(w) ? o->count == w->asked.count && o->type == w->asked.type
+                                              : memcmp(o, &w->asked, sizeof *o) == 0;
+        if (is_same || w->comm->error != NCCL_OK) continue;
+        w->comm->error = NCCL_INVALID_USAGE;
+        software_say("NCCL: rank %d calls %s of %llu elements, and rank %d %s of %llu", rank, names[w->asked.kind],
+                     (unsigned long long)w->asked.count, is_sent_alone(w) ? (int)w->asked.root : r, names[o->kind],
+                     (unsigned long long)o->count);
+    }
+}
+
+static void reduce(const piece_work *w, size_t first, size_t count)
+{
+    const request *a = &w->asked;
+    const size_t skip = a->kind == REDUCE_SCATTER ? (size_t)w->comm->rank * count : 0;
+    for (size_t i = 0; i < count; i++) {
+        double sum = number_at(w->comm->shared->all[0].data, a->type, skip + i);
+        for (int r = 1; r < w->comm->ranks; r++)
+            sum = combine(sum, number_at(w->comm->shared->all[r].data, a->type, skip + i), a->type, a->op);
+        number_put(w->out, a->type, first + i, sum);
+    }
+}
+
+static void take(piece_work *w)
+{
+    size_t count;
+    const size_t first = piece_range(w, &count), size = size_of(w->asked.type), bytes = count * size;
+    shared_comm *s = w->comm->shared;
+    if (w->asked.kind != SEND) check_same(w);
+    if (w->asked.kind == ALL_REDUCE || w->asked.kind == REDUCE_SCATTER) reduce(w, first, count);
+    else if (w->asked.kind == ALL_GATHER)
+        for (int r = 0; r < w->comm->ranks; r++)
+            memcpy(w->out + ((size_t)r * w->asked.count + first) * size, s->all[r].data, bytes);
+    else if (w->asked.kind == BROADCAST)
+        memcpy(w->out + first * size, s->all[w->asked.root].data, bytes);
+    else if (w->asked.kind == RECEIVE)
+        memcpy(w->out + first * size, s->pair[w->asked.root][w->comm->rank].data, bytes);
+    if (w->asked.kind == RECEIVE) atomic_store(&s->pair[w->asked.root][w->comm->rank].taken, w->first + w->done + 1);
+    else if (w->asked.kind != SEND)
+        atomic_store(&s->all[w->comm->rank].taken, w->first + w->done + 1);
+    w->has_posted = false;
+    w->done++;
+}
+
+/* Goes on as far as the others have come. Returns whether all pieces are done, or will never be. */
+static bool piece_run(piece_work *w)
+{
+    while (w->done < pieces_of(w)) {
+        if (w->comm->is_aborted || w->comm->error != NCCL_OK) return true;
+        if (!w->has_posted && w->asked.kind != RECEIVE) {
+            if (!is_free(w)) return false;
+            post(w);
+        }
+        if (!has_come(w)) return false;
+        take(w);
+    }
+    return true;
+}
+
+static bool group_run(void *user)
+{
+    group_work *g = user;
+    bool is_done = true;
+    for (int i = 0; i < g->count; i++) is_done = piece_run(&g->work[i]) && is_done;
+    return is_done;
+}
+
+/* Numbers of pieces are given in the order of calls, and so are the same on all ranks. */
+static void group_queued(void *user)
+{
+    group_work *g = user;
+    for (int i = 0; i < g->count; i++) {
+        piece_work *w = &g->work[i];
+        uint64_t *next = w->asked.kind == SEND      ? &w->comm->sent[w->asked.root]
+                         : w->asked.kind == RECEIVE ? &w->comm->received[w->asked.root]
+                                                    : &w->comm->collectives;
+        w->first = *next;
+        *next += pieces_of(w);
+    }
+}
+
+static void group_note(void *user)
+{
+    const group_work *g = user;
+    for (int i = 0; i < g->count; i++) {
+        const piece_work *w = &g->work[i];
+        const size_t part = w->asked.count * size_of(w->asked.type), all = part * (size_t)w->comm->ranks;
+        const bool is_root = w->asked.kind != BROADCAST || (int)w->asked.root == w->comm->rank;
+        if (w->asked.kind != RECEIVE && is_root)
+            watch_range(w->in, w->asked.kind == REDUCE_SCATTER ? all : part, false);
+        if (w->asked.kind != SEND) watch_range(w->out, w->asked.kind == ALL_GATHER ? all : part, true);
+    }
+}
+
+/* ---- groups ---- */
+
+static _Thread_local struct {
+    int depth;
+    cu_stream stream;
+    group_work work;
+} group;
+
+static nccl_result group_queue(void)
+{
+    static const char *const functions[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
+                                            "ncclBroadcast", "ncclSend",      "ncclRecv"};
+    const size_t bytes = offsetof(group_work, work) + (size_t)group.work.count * sizeof *group.work.work;
+    if (group.work.count == 0) return NCCL_OK;
+    const uint32_t kind = group.work.work[0].asked.kind;
+    const software_call call = {names[kind], group_queued, group_run, group_note, bytes};
+    const cu_result r = software_call_queue(functions[kind], group.stream, &call, &group.work);
+    group.work.count = 0;
+    return r == CU_OK ? NCCL_OK : NCCL_CUDA_ERROR;
+}
+
+nccl_result ncclGroupStart(void)
+{
+    group.depth++;
+    return NCCL_OK;
+}
+
+nccl_result ncclGroupEnd(void)
+{
+    if (group.depth == 0) return NCCL_INVALID_USAGE;
+    return --group.depth == 0 ? group_queue() : NCCL_OK;
+}
+
+static nccl_result add(collective kind, const void *in, void *out, size_t count, unsigned type, unsigned op,
+                       unsigned root, nccl_comm comm, cu_stream stream)
+{
+    if (comm == NULL || size_of(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
+        return NCCL_INVALID_ARGUMENT;
+    if (comm->error != NCCL_OK) return comm->error;
+    if (group.work.count > 0 && (group.stream != stream || group.work.count == MOST_GROUP)) {
+        software_say("NCCL: a group of more than one stream, or of more than %d calls", MOST_GROUP);
+        return NCCL_INVALID_USAGE;
+    }
+    group.stream = stream;
+    group.work.work[group.work.count++] =
+        (piece_work){.comm = comm, .asked = {kind, type, op, root, count}, .in = in, .out = out};
+    return group.depth > 0 ? NCCL_OK : group_queue();
+}
+
+nccl_result ncclAllReduce(const void *in, void *out, size_t count, unsigned type, unsigned op, nccl_comm comm,
+                          cu_stream stream)
+{
+    return add(ALL_REDUCE, in, out, count, type, op, 0, comm, stream);
+}
+nccl_result ncclAllGather(const void *in, void *out, size_t count, unsigned type, nccl_comm comm, cu_stream stream)
+{
+    return add(ALL_GATHER, in, out, count, type, NCCL_SUM, 0, comm, stream);
+}
+nccl_result ncclReduceScatter(const void *in, void *out, size_t count, unsigned type, unsigned op, nccl_comm comm,
+                              cu_stream stream)
+{
+    return add(REDUCE_SCATTER, in, out, count, type, op, 0, comm, stream);
+}
+nccl_result ncclBroadcast(const void *in, void *out, size_t count, unsigned type, int root, nccl_comm comm,
+                          cu_stream stream)
+{
+    return add(BROADCAST, in, out, count, type, NCCL_SUM, (unsigned)root, comm, stream);
+}
+nccl_result ncclSend(const void *in, size_t count, unsigned type, int to, nccl_comm comm, cu_stream stream)
+{
+    return add(SEND, in, NULL, count, type, NCCL_SUM, (unsigned)to, comm, stream);
+}
+nccl_result ncclRecv(void *out, size_t count, unsigned type, int from, nccl_comm comm, cu_stream stream)
+{
+    return add(RECEIVE, NULL, out, count, type, NCCL_SUM, (unsigned)from, comm, stream);
+}
+
+/* ---- communicators ---- */
+
+nccl_result ncclGetVersion(int *version)
+{
+    *version = 22000;
+    return NCCL_OK;
+}
+
+const char *ncclGetErrorString(nccl_result error)
+{
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
+    return error < sizeof texts / sizeof *texts ? texts[error] : "unknown result code";
+}
+
+nccl_result ncclGetUniqueId(nccl_id *out)
+{
+    static atomic_uint made;
+    memset(out, 0, sizeof *out);
+    snprintf(out->internal, sizeof out->internal, "/mega_nccl_%d_%u", (int)getpid(), atomic_fetch_add(&made, 1));
+    return NCCL_OK;
+}
+
+nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
+{
+    if (ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks) return NCCL_INVALID_ARGUMENT;
+    if (software_leave(software_enter("ncclCommInitRank", CU_UNKNOWN)) != CU_OK) return NCCL_CUDA_ERROR;
+    const int file = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, sizeof(shared_comm)) != 0) return NCCL_SYSTEM_ERROR;
+    shared_comm *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    nccl_comm c = calloc(1, sizeof *c);
+    if (s == MAP_FAILED || c == NULL) return NCCL_SYSTEM_ERROR;
+    *c = (struct ncclComm){.shared = s, .rank = rank, .ranks = ranks};
+    atomic_fetch_add(&s->opened, 1);
+    while (atomic_load(&s->opened) < (unsigned)ranks) sched_yield();
+    if (rank == 0) shm_unlink(id.internal);
+    *out = c;
+    return NCCL_OK;
+}
+
+/* Work that is queued still uses the communicator, so that it is not freed. */
+nccl_result ncclCommDestroy(nccl_comm comm)
+{
+    return comm == NULL ? NCCL_INVALID_ARGUMENT : NCCL_OK;
+}
+
+nccl_result ncclCommAbort(nccl_comm comm)
+{
+    if (comm == NULL) return NCCL_INVALID_ARGUMENT;
+    comm->is_aborted = true;
+    return NCCL_OK;
+}
+
+nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
+{
+    if (comm == NULL) return NCCL_INVALID_ARGUMENT;
+    *error = comm->error;
+    return NCCL_OK;
+}
