@@ -19,7 +19,7 @@ status=0
 
 # Paths below the room, sorted: its own files first, then each folder, public headers last.
 room_files() { # ROOM
-    find "src/$1" -name tests -prune -o \( -name '*.[ch]' -o -name '*.txt' \) -printf '%P\n' |
+    find "src/$1" -name tests -prune -o \( -name '*.[ch]' -o -name '*.cu' -o -name '*.txt' \) -printf '%P\n' |
         awk \
             '{ n = split($0, part, "/"); folder = substr($0, 1, length($0) - length(part[n])); print (folder ~ /^include\// ? "~" folder : folder) "\t" part[n] "\t" $0 }' |
         sort -t "$(printf '\t')" -k1,1 -k2,2 | cut -f3

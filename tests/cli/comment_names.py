@@ -14,7 +14,7 @@ NAME = re.compile(r"(?<![\w./*-])([A-Za-z]\w*_\w+)(?![\w*]|\.[ch]\b)"  # with an
                   r"|(?<![\w./-])([A-Za-z_]\w*)\(\)"  # a function
                   r"|`([A-Za-z_]\w*)`"
                   r"|(?<![\w*{}.-])((?:[a-z]\w*/)*[a-z]\w*\.[ch])(?!\w)")  # a file
-SOURCE = re.compile(r"\.(c|h|py|sh|cmake|awk|json|txt)$|Makefile$")
+SOURCE = re.compile(r"\.(c|h|cu|py|sh|cmake|awk|json|txt)$|Makefile$")
 OWN = ("tests/cli/comment_names.py", "tests/cli/comment_names.txt")
 
 
@@ -30,7 +30,7 @@ def known_names(files):
         if not SOURCE.search(path) or path in OWN:
             continue
         text = read(path)
-        if path.endswith((".c", ".h")):
+        if path.endswith((".c", ".h", ".cu")):
             text = LITERAL.sub(lambda m: "" if m[0].startswith("/") else m[0], text)
         known.update(re.findall(r"[A-Za-z_]\w*", text))
     ends = set()
@@ -56,7 +56,7 @@ def main():
     foreign = {line.split()[0] for line in read(sys.argv[1]).split("\n") if line.strip() and line[0] != "#"}
     used, mistakes = set(), 0
     for path in files:
-        if not re.match(r"src/.*\.[ch]$", path):
+        if not re.match(r"src/.*\.([ch]|cu)$", path):
             continue
         for text, line in comments(read(path)):
             for m in NAME.finditer(text):

@@ -130,7 +130,7 @@ done
 
 # ---- lengths ----
 
-grep -E '\.(c|h|sh|py|cmake)$' "$temp/files" | grep -vx python/megalith.py | sort >"$temp/sources"
+grep -E '\.(c|h|cu|sh|py|cmake)$' "$temp/files" | grep -vx python/megalith.py | sort >"$temp/sources"
 xargs -d '\n' wc -l <"$temp/sources" | awk \
     '$1 > 600 && $2 != "total" { print $2 " has " $1 " lines, expected at most 600: give each subject a file" }' \
     >"$temp/long"
@@ -143,7 +143,7 @@ functions='
     inside && /^}$/ { if (FNR - head + 1 > 70) print FILENAME ":" head ": " FNR - head + 1 " lines, expected at most 70: " name; inside = 0; head = 0; next }
     !inside && (/^$/ || /;$/ || /^#/ || /\*\/$/ || /^}/) { head = 0 }
     END { print count + 0 >counted }'
-grep -E '\.(c|h|sh)$' "$temp/sources" | xargs -d '\n' awk -v counted="$temp/counted" "$functions" >>"$temp/long"
+grep -E '\.(c|h|cu|sh)$' "$temp/sources" | xargs -d '\n' awk -v counted="$temp/counted" "$functions" >>"$temp/long"
 while read -r what; do note "$what"; done <"$temp/long"
 [ "$(cat "$temp/counted")" -ge 5000 ] || note "only $(cat "$temp/counted") functions were found"
 
@@ -215,7 +215,7 @@ fi
 
 # The same of comments.
 if command -v python3 >/dev/null; then
-    find src tests bench examples -name '*.[ch]' | xargs python3 -c 'import sys
+    find src tests bench examples -name '*.[ch]' -o -name '*.cu' | xargs python3 -c 'import sys
 for path in sys.argv[1:]:
     for n, line in enumerate(open(path, encoding="utf-8"), 1):
         if len(line) > 121 and line.lstrip().startswith(("/*", "* ")):

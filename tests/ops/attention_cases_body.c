@@ -124,6 +124,7 @@ static void check_attention(mega_dtype type, int64_t rows, int64_t cols)
         void *out = check_output_add(&k, "out", type, s->batch * s->seq * (s->heads * s->head_dim + 1));
         void *lse = check_output_add(&k, "lse", acc_type(&k), s->batch * s->seq * s->heads);
         attention_arguments(&k, s, keys, &a, out, lse);
+        k.row = a.ld_out;
         check_run(&k, &mega_plain_attention, &mega_cpu_attention, &a, &a.head);
     }
 }
@@ -149,6 +150,7 @@ static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
         const int64_t biases = s->rules.bias_buckets * s->heads;
         g.dbias = biases > 0 ? check_output_add(&k, "dbias", acc_type(&k), biases) : NULL;
         g.head.step = &step_block;
+        k.row = T * g.ld_dq + U * g.ld_dkv; /* larger than any: the whole of each */
         /* dS = P (dP - delta) cancels; delta comes from `out` as it was stored, rounded to the type of the call. */
         k.tolerance_f32 = 6e-6;
         k.tolerance_bf16 = 1e-2;

@@ -1,31 +1,7 @@
-/* Runs the plain and the cpu kernel on the same arguments: plain once, cpu with each instruction set of this machine,
- * with 1, 2 and 3 threads (in slow builds, MEGA_MATRIX=sparse: 1 and 3, fewer times). Every output is compared with the
- * plain one within a tolerance, and between thread counts bit by bit. Part of test_kernels.c. */
+/* A check of a kernel: its operands, which are the same for every type but for rounding. The file that includes this one
+ * defines check_run, which compares two forms of the kernel. Part of ops_test_kernels and device_test_kernels. */
 
-enum { MAX_OUTPUTS = 4, GUARD = 64, MAX_THREADS = 3, MAX_WAYS = 8 };
-
-/* The instruction sets that are tested: kernels read the environment at each call. */
-static mega_isa ways[MAX_WAYS];
-static int num_ways;
-static bool is_slow;                   /* a sanitizer looks at memory, which half of the runs touch as well */
-static const char *way_name = "plain"; /* for messages */
-
-/* All of them, or what MEGA_ISA names alone. Under a team that shuffles pieces of work two will do, because which
- * pieces there are depends on the way to multiply matrices: panels with AVX2, pairs with the best. */
-static void find_ways(void)
-{
-    const mega_isa best = mega_cpu_isa();
-    const bool few = getenv("MEGA_TEST_SHUFFLED") != NULL;
-    is_slow = !few && getenv("MEGA_MATRIX") != NULL && strcmp(getenv("MEGA_MATRIX"), "sparse") == 0;
-    for (int isa = getenv("MEGA_ISA") != NULL ? (int)best : 0; isa <= (int)best; isa++)
-        if (!few || isa == MEGA_ISA_AVX2 || isa == (int)best) ways[num_ways++] = (mega_isa)isa;
-}
-
-static void go_way(mega_isa way)
-{
-    way_name = mega_isa_name(way);
-    setenv("MEGA_ISA", way_name, 1);
-}
+enum { MAX_OUTPUTS = 4, MAX_BLOCKS = 40, GUARD = 64 };
 
 typedef struct check_output {
     const char *name;
@@ -35,19 +11,29 @@ typedef struct check_output {
     mega_dtype type;
 } check_output;
 
+/* Memory of a check that arguments may point into, without its guard. */
+typedef struct check_block {
+    char *at;
+    size_t bytes;
+} check_block;
+
 typedef struct check {
     mega_dtype type; /* of the call */
     const char *kernel;
     char label[160]; /* the shape, for messages */
     mega_arena arena;
+    check_block block[MAX_BLOCKS];
+    int num_blocks;
     check_output output[MAX_OUTPUTS];
     int num_outputs;
     uint32_t seed;
     bool same_zeros; /* an element is zero in both forms or in neither: dropout masks are equal */
     double tolerance_f32, tolerance_bf16;
+    int64_t row; /* elements of a row of the outputs, where these are not the columns of the case */
 } check;
 
-static int comparisons; /* made so far */
+static int comparisons;     /* made so far */
+static uint32_t first_seed; /* is added to the seed of each check */
 
 static mega_dtype acc_type(const check *k)
 {
@@ -77,6 +63,8 @@ static void *check_bytes(check *k, size_t bytes)
 {
     void *p = mega_arena_alloc(&k->arena, bytes + GUARD);
     assert_non_null(p);
+    assert_in_range(k->num_blocks, 0, MAX_BLOCKS - 1);
+    k->block[k->num_blocks++] = (check_block){p, bytes};
     return p;
 }
 
@@ -109,117 +97,13 @@ static size_t output_bytes(const check_output *o)
     return (size_t)o->n * mega_dtype_size(o->type) + GUARD;
 }
 
-/* Runs one form, each time from the initial outputs. The scratch is NaN before, and guarded. */
-static void run_form(check *k, const mega_kernel *kernel, void *args, mega_kernel_head *head, int threads, int runs)
-{
-    mega_team *team = NULL;
-    assert_int_equal(mega_team_create(threads, &team), MEGA_OK);
-    const size_t bytes = kernel->scratch != NULL ? kernel->scratch(args, threads) : 0;
-    void *block = mega_malloc(bytes + 2 * GUARD);
-    assert_non_null(block);
-    char *scratch = (char *)(((uintptr_t)block + GUARD - 1) / GUARD * GUARD);
-    memset(scratch, 0xff, bytes);
-    memset(scratch + bytes, 0x5a, GUARD);
-    head->scratch = scratch;
-    if (kernel->prepare != NULL && kernel->prepare(args, threads) != MEGA_OK) fail_msg("%s", mega_error_message());
-    for (int i = 0; i < runs; i++) {
-        for (int o = 0; o < k->num_outputs; o++)
-            memcpy(k->output[o].data, k->output[o].initial, output_bytes(&k->output[o]));
-        kernel->run(team, args);
-    }
-    if (kernel->release != NULL) kernel->release(args);
-    for (int i = 0; i < GUARD; i++)
-        if (scratch[bytes + (size_t)i] != 0x5a) fail_msg("%s %s: wrote behind its scratch", k->kernel, k->label);
-    mega_free(block);
-    mega_team_destroy(team);
-}
-
-/* F16 has three more bits than BF16; sums in float are as exact as those of F32. */
-static double tolerance_f16(const check *k)
-{
-    return fmax(k->tolerance_bf16 / 8, k->tolerance_f32);
-}
-
-/* ||found - expected|| / ||expected||, the worst element, and where zeros differ. Equal non-finite values are equal. */
-static void compare(const check *k, const check_output *o, int threads)
-{
-    double difference = 0.0, norm = 0.0, worst = -1.0;
-    int64_t where = 0;
-    for (int64_t i = 0; i < o->n; i++) {
-        const double a = element(o->data, o->type, i), b = element(o->expected, o->type, i);
-        if (k->same_zeros && (a == 0.0) != (b == 0.0))
-            fail_msg("%s %s: %s[%lld] is %g, expected %g: another mask", k->kernel, k->label, o->name, (long long)i, a,
-                     b);
-        if (a == b || (isnan(a) && isnan(b))) {
-            norm += isfinite(b) ? b * b : 0.0;
-            continue;
-        }
-        const double d = fabs(a - b);
-        difference += d * d;
-        norm += b * b;
-        if (!(d <= worst)) worst = d, where = i;
-    }
-    const double error = norm == 0.0 ? sqrt(difference) : sqrt(difference / norm);
-    const double allowed = k->type == MEGA_F64                            ? 0.0
-                           : o->type == MEGA_BF16 || k->type == MEGA_BF16 ? k->tolerance_bf16
-                           : o->type == MEGA_F16 || k->type == MEGA_F16   ? tolerance_f16(k)
-                                                                          : k->tolerance_f32;
-    if (!(error <= allowed))
-        fail_msg(
-            "%s %s, %s, %s, %d threads: %s differs by %.3g, allowed %.3g; worst at %lld of %lld: %.9g, expected %.9g",
-            k->kernel, k->label, mega_dtype_name(k->type), way_name, threads, o->name, error, allowed, (long long)where,
-            (long long)o->n, element(o->data, o->type, where), element(o->expected, o->type, where));
-    for (int i = 0; i < GUARD; i++)
-        if (((const char *)o->data)[output_bytes(o) - GUARD + (size_t)i] != 0x5a)
-            fail_msg("%s %s: wrote behind %s", k->kernel, k->label, o->name);
-}
-
-/* The cpu form as the environment has it, with 1 to `most` threads. */
-static void check_cpu(check *k, const mega_kernel *cpu, void *args, mega_kernel_head *head, int most)
-{
-    for (int threads = 1; threads <= most; threads += is_slow ? 2 : 1) {
-        /* a later run must do the same again */
-        run_form(k, cpu, args, head, threads, is_slow ? (threads + 1) / 2 : threads);
-        for (int i = 0; i < k->num_outputs; i++) {
-            check_output *o = &k->output[i];
-            if (threads > 1 && memcmp(o->first, o->data, output_bytes(o)) == 0) continue; /* compared already */
-            compare(k, o, threads);
-            if (threads == 1) memcpy(o->first, o->data, output_bytes(o));
-            else
-                fail_msg("%s %s, %s, %s: %s has other bits with %d threads than with 1", k->kernel, k->label,
-                         mega_dtype_name(k->type), way_name, o->name, threads);
-        }
-    }
-}
-
-/* `head` is the head inside args. */
-static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu, void *args, mega_kernel_head *head)
-{
-    static const mega_step_block none;
-    if (head->step == NULL) head->step = &none;
-    head->dtype = k->type;
-    run_form(k, plain, args, head, 1, 1);
-    for (int i = 0; i < k->num_outputs; i++)
-        memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
-    if (k->type == MEGA_F64) { /* the cpu form is the plain one, whatever the instruction set */
-        check_cpu(k, cpu, args, head, 1);
-    } else {
-        for (int w = 0; w < num_ways; w++) {
-            go_way(ways[w]);
-            check_cpu(k, cpu, args, head, MAX_THREADS);
-        }
-    }
-    comparisons++;
-    mega_arena_fini(&k->arena);
-}
-
 /* A new check of a kernel: same seed for each type. Tolerances: kernels that say nothing get a few roundings of each
  * type; in bf16 the two forms round nearly equal numbers, of which now and then one falls to the other side (2^-8). */
 static check check_begin(const char *kernel, mega_dtype type, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 static check check_begin(const char *kernel, mega_dtype type, const char *fmt, ...)
 {
-    check k = {.type = type, .kernel = kernel, .seed = 17, .tolerance_f32 = 2e-6, .tolerance_bf16 = 4e-3};
+    check k = {.type = type, .kernel = kernel, .seed = 17 + first_seed, .tolerance_f32 = 2e-6, .tolerance_bf16 = 4e-3};
     va_list arguments;
     va_start(arguments, fmt);
     vsnprintf(k.label, sizeof k.label, fmt, arguments);

@@ -1,0 +1,87 @@
+# The kernels of src/backend/cuda/ for GPUs. Nothing of them is in the program yet.
+#   build/ptx/NAME.ptx               text that any driver since 2020 compiles for its GPU: by clang, without a toolkit
+#   build/cubin/NAME.sm_80.cubin     the code of one kind of GPU, by nvcc: target cubins
+#   build/cubin/NAME.sm_80.ptxas.cubin   the same of the PTX, only to see what it takes: target spills
+# beside them .txt files with registers, shared memory and spills of each kernel.
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
+list(FILTER cuda_sources EXCLUDE REGEX "_body\\.cu$") # included by others
+set(cuda_include -I${CMAKE_SOURCE_DIR}/src/backend/cuda -I${CMAKE_SOURCE_DIR}/src/backend/include -I${CMAKE_SOURCE_DIR}/src/base/include)
+# Contraction off, as on CPUs: a kernel says where it wants a fused multiply-add.
+set(cuda_clang_flags -x cuda --cuda-gpu-arch=sm_80 --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version
+    -Xclang -target-feature -Xclang +ptx70 -O3 -ffp-contract=off -S)
+set(cuda_nvcc_flags -cubin -O3 -fmad=false -Xptxas -v)
+
+find_program(MEGA_CUDA_CLANG NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14)
+mark_as_advanced(MEGA_CUDA_CLANG)
+if(MEGA_CUDA_CLANG AND NOT DEFINED MEGA_CUDA_CLANG_WORKS)
+    file(WRITE ${CMAKE_BINARY_DIR}/ptx/probe.txt "extern \"C\" __attribute__((global)) void probe(const int a) { asm volatile(\"\" ::\"r\"(a)); }\n")
+    execute_process(COMMAND ${MEGA_CUDA_CLANG} ${cuda_clang_flags} -o ${CMAKE_BINARY_DIR}/ptx/probe.out ${CMAKE_BINARY_DIR}/ptx/probe.txt
+        RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+    file(REMOVE ${CMAKE_BINARY_DIR}/ptx/probe.txt ${CMAKE_BINARY_DIR}/ptx/probe.out)
+    if(result EQUAL 0)
+        set(MEGA_CUDA_CLANG_WORKS ON CACHE INTERNAL "clang compiles for NVIDIA's GPUs")
+    else()
+        set(MEGA_CUDA_CLANG_WORKS OFF CACHE INTERNAL "clang compiles for NVIDIA's GPUs")
+    endif()
+endif()
+if(NOT MEGA_CUDA_CLANG)
+    set(MEGA_CUDA_CLANG_WORKS OFF)
+endif()
+option(MEGA_CUDA_PTX "compile the kernels for GPUs to PTX: needs clang 14 or newer with NVPTX" ${MEGA_CUDA_CLANG_WORKS})
+
+# cuda_compiles(OUTPUT SOURCE RECORD command…): what the command says is kept in RECORD, and shown if it fails.
+function(cuda_compiles output source record)
+    add_custom_command(OUTPUT ${output} BYPRODUCTS ${record} DEPENDS ${source} ${cuda_headers} VERBATIM
+        COMMENT "${output}"
+        COMMAND sh -c "record=$1; shift; \"$@\" >\"$record\" 2>&1 || { cat \"$record\"; exit 1; }" sh ${record} ${ARGN})
+endfunction()
+file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.h ${CMAKE_SOURCE_DIR}/src/backend/cuda/*_body.cu
+    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/op*.h)
+set(images "")
+if(MEGA_CUDA_PTX)
+    foreach(source ${cuda_sources})
+        get_filename_component(name ${source} NAME_WE)
+        set(image ${CMAKE_BINARY_DIR}/ptx/${name}.ptx)
+        cuda_compiles(${image} ${source} ${CMAKE_BINARY_DIR}/ptx/${name}.txt
+            ${MEGA_CUDA_CLANG} ${cuda_clang_flags} -Wall -Wextra -Werror ${cuda_include} -o ${image} ${source})
+        list(APPEND images ${image})
+    endforeach()
+    add_custom_target(ptx ALL DEPENDS ${images})
+endif()
+
+find_program(MEGA_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+find_program(MEGA_PTXAS ptxas HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+mark_as_advanced(MEGA_NVCC MEGA_PTXAS)
+set(MEGA_CUDA_CHIPS "80;90" CACHE STRING "kinds of GPUs (sm_NN) for which the target cubins compiles")
+set(cubins "")
+set(spills "")
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/ptx ${CMAKE_BINARY_DIR}/cubin)
+foreach(source ${cuda_sources})
+    get_filename_component(name ${source} NAME_WE)
+    foreach(chip ${MEGA_CUDA_CHIPS})
+        set(cubin ${CMAKE_BINARY_DIR}/cubin/${name}.sm_${chip})
+        if(MEGA_NVCC)
+            cuda_compiles(${cubin}.cubin ${source} ${cubin}.nvcc.txt
+                ${MEGA_NVCC} ${cuda_nvcc_flags} -arch=sm_${chip} ${cuda_include} -o ${cubin}.cubin ${source})
+            list(APPEND cubins ${cubin}.cubin)
+        endif()
+        if(MEGA_PTXAS AND MEGA_CUDA_PTX)
+            cuda_compiles(${cubin}.ptxas.cubin ${CMAKE_BINARY_DIR}/ptx/${name}.ptx ${cubin}.ptxas.txt
+                ${MEGA_PTXAS} -v -arch=sm_${chip} -o ${cubin}.ptxas.cubin ${CMAKE_BINARY_DIR}/ptx/${name}.ptx)
+            list(APPEND spills ${cubin}.ptxas.cubin)
+        endif()
+    endforeach()
+endforeach()
+add_custom_target(cubins DEPENDS ${cubins})
+add_custom_target(spills DEPENDS ${spills})
+
+if(NOT MEGA_TESTS OR MEGA_SANITIZE)
+    return()
+endif()
+set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
+mega_test(${device_folder}/test_kernels.c device "base;backend")
+target_sources(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda/launch.c)
+target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
+add_test(NAME device_test_images COMMAND bash ${device_folder}/test_images.sh)
+mega_test_properties(device_test_images device)

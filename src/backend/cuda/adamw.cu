@@ -1,0 +1,37 @@
+/* AdamW; a thread has eight elements, and each is read and written once (kernels.h). */
+#include "kernel.h"
+
+/* 1 / (1 - beta^k) */
+BODY float correction(double beta, int64_t k)
+{
+    double power = 1.0;
+    for (; k > 0; k /= 2, beta *= beta)
+        if (k % 2 == 1) power *= beta;
+    return (float)(1.0 / (1.0 - power));
+}
+
+BODY void adamw_run(const mega_adamw_args *a, mega_dtype t)
+{
+    const float correct1 = correction(a->beta1, a->k), correct2 = correction(a->beta2, a->k), lr = (float)a->lr;
+    const float beta1 = (float)a->beta1, beta2 = (float)a->beta2, eps = (float)a->eps;
+    const float rest1 = (float)(1.0 - a->beta1), rest2 = (float)(1.0 - a->beta2);
+    const float l2 = a->l2 ? (float)a->weight_decay : 0.0f, decay = a->l2 ? 0.0f : (float)a->weight_decay;
+    for (place p = place_first(1, a->count); place_goes_on(&p); place_next(&p)) {
+        const eight g = load_eight(a->g, MEGA_F32, p.at, p.left);
+        eight x = load_eight(a->p, MEGA_F32, p.at, p.left), m = load_eight(a->m, MEGA_F32, p.at, p.left);
+        eight v = load_eight(a->v, MEGA_F32, p.at, p.left);
+        UNROLL
+        for (int k = 0; k < 8; k++) {
+            const float slope = g.v[k] * (float)a->grad_factor + l2 * x.v[k];
+            m.v[k] = beta1 * m.v[k] + rest1 * slope;
+            v.v[k] = beta2 * v.v[k] + rest2 * slope * slope;
+            const float step = device_divide(m.v[k] * correct1, device_sqrt(v.v[k] * correct2) + eps);
+            x.v[k] -= lr * (step + decay * x.v[k]);
+        }
+        store_eight(a->m, MEGA_F32, p.at, p.left, m);
+        store_eight(a->v, MEGA_F32, p.at, p.left, v);
+        store_eight(a->p, MEGA_F32, p.at, p.left, x);
+        if (a->weight != NULL) store_eight(a->weight, t, p.at, p.left, x);
+    }
+}
+KERNELS_BY_TYPE(adamw, mega_adamw_args, EIGHT_THREADS)

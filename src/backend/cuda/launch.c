@@ -1,0 +1,265 @@
+/* Which kernels a call of an op launches, with how many blocks (launch.h). */
+#include "launch.h"
+#include "megalith/kernels.h"
+#include "shapes.h"
+#include <string.h>
+
+/* The kernel of this name for the type of the call `a`. */
+#define TYPED(name) (a->head.dtype == MEGA_BF16 ? #name "_bf16" : #name "_f32")
+
+static void add_launch(mega_cuda_call *c, const char *kernel, unsigned threads, int64_t x, int64_t y)
+{
+    if (x <= 0 || y <= 0) return;
+    c->launch[c->count++] = (mega_cuda_launch){kernel, threads, (unsigned)x, (unsigned)y, 1, 0};
+}
+
+/* Of a kernel whose threads have eight elements each. */
+static mega_cuda_call elements(const char *kernel, int64_t rows, int64_t cols)
+{
+    mega_cuda_call c = {.count = 0};
+    const int64_t pieces = rows * ((cols + EIGHT_COUNT - 1) / EIGHT_COUNT);
+    add_launch(&c, kernel, EIGHT_THREADS, pieces < MOST_BLOCKS ? pieces : MOST_BLOCKS, 1);
+    return c;
+}
+
+/* Of a kernel whose blocks have a row each. */
+static mega_cuda_call by_rows(const char *kernel, int64_t rows)
+{
+    mega_cuda_call c = {.count = 0};
+    add_launch(&c, kernel, ROW_THREADS, rows < MOST_BLOCKS ? rows : MOST_BLOCKS, 1);
+    return c;
+}
+
+/* Of a kernel of columns, and one that adds up `sums` sums of chunks. */
+static mega_cuda_call by_columns(const char *kernel, const char *total, int sums, int64_t rows, int64_t cols)
+{
+    mega_cuda_call c = {.scratch = (size_t)(sums * COLUMN_CHUNKS(rows) * cols) * sizeof(float)};
+    if (rows == 0) return c;
+    add_launch(&c, kernel, COLUMN_THREADS, (cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH, COLUMN_CHUNKS(rows));
+    if (sums > 0) add_launch(&c, total, COLUMN_THREADS, (cols + COLUMN_THREADS - 1) / COLUMN_THREADS, 1);
+    return c;
+}
+
+/* One kernel, once. */
+static mega_cuda_call alone(const char *kernel, unsigned threads)
+{
+    mega_cuda_call c = {.count = 0};
+    add_launch(&c, kernel, threads, 1, 1);
+    return c;
+}
+
+/* call_NAME gives the launches of the kernel NAME for its arguments `a`. */
+#define CALL(name, type)                                \
+    enum { name##_bytes = sizeof(type) };               \
+    static mega_cuda_call name##_call(const type *a);   \
+    static mega_cuda_call call_##name(const void *args) \
+    {                                                   \
+        return name##_call(args);                       \
+    }                                                   \
+    static mega_cuda_call name##_call(const type *a)
+
+CALL(layer_norm, mega_layer_norm_args)
+{
+    return by_rows(TYPED(layer_norm), a->rows);
+}
+
+CALL(layer_norm_grad, mega_layer_norm_grad_args)
+{
+    const bool sums = a->dgain != NULL || a->dbias != NULL;
+    mega_cuda_call c = {.count = 0};
+    if (sums) c = by_columns(TYPED(layer_norm_grad_columns), "layer_norm_grad_total", 2, a->rows, a->cols);
+    const mega_cuda_call rows = by_rows(TYPED(layer_norm_grad), a->rows);
+    if (rows.count > 0) c.launch[c.count++] = rows.launch[0];
+    return c;
+}
+
+CALL(gelu, mega_gelu_args)
+{
+    return elements(TYPED(gelu), a->rows, a->cols);
+}
+
+CALL(gelu_grad, mega_gelu_grad_args)
+{
+    return by_columns(TYPED(gelu_grad), "gelu_grad_total", a->dbias != NULL, a->rows, a->cols);
+}
+
+CALL(activation, mega_activation_args)
+{
+    return elements(TYPED(activation), 1, a->count);
+}
+
+CALL(activation_grad, mega_activation_grad_args)
+{
+    return elements(TYPED(activation_grad), 1, a->count);
+}
+
+CALL(glu, mega_glu_args)
+{
+    return elements(TYPED(glu), a->rows, a->cols);
+}
+
+CALL(glu_grad, mega_glu_grad_args)
+{
+    return elements(TYPED(glu_grad), a->rows, a->cols);
+}
+
+CALL(softcap, mega_softcap_args)
+{
+    return elements("softcap", 1, a->count);
+}
+
+CALL(softcap_grad, mega_softcap_grad_args)
+{
+    return elements(TYPED(softcap_grad), 1, a->count);
+}
+
+CALL(dropout_add, mega_dropout_add_args)
+{
+    return elements(TYPED(dropout_add), a->rows, a->cols);
+}
+
+CALL(dropout_grad, mega_dropout_grad_args)
+{
+    return by_columns(TYPED(dropout_grad), "dropout_grad_total", a->dbias != NULL, a->rows, a->cols);
+}
+
+CALL(add, mega_add_args)
+{
+    return elements(TYPED(add), 1, a->count);
+}
+
+CALL(mul, mega_mul_args)
+{
+    return elements(TYPED(mul), 1, a->count);
+}
+
+CALL(convert, mega_convert_args)
+{
+    static const char *const names[2][2] = {{"convert_f32_f32", "convert_f32_bf16"},
+                                            {"convert_bf16_f32", "convert_bf16_bf16"}};
+    return elements(names[a->dst_dtype == MEGA_BF16][a->src_dtype == MEGA_BF16], 1, a->count);
+}
+
+CALL(rope, mega_rope_args)
+{
+    return by_rows(TYPED(rope), a->rows);
+}
+
+CALL(embedding, mega_embedding_args)
+{
+    return elements(TYPED(embedding), a->rows, a->cols);
+}
+
+CALL(embedding_grad, mega_embedding_grad_args)
+{
+    mega_cuda_call c = {.scratch = 2 * (size_t)a->rows * sizeof(int32_t)};
+    if (a->rows == 0) return c;
+    add_launch(&c, "embedding_grad_sort", SORT_THREADS, 1, 1);
+    const mega_cuda_call rows = elements(TYPED(embedding_grad), a->rows, a->cols);
+    if (rows.count > 0) c.launch[c.count++] = rows.launch[0];
+    return c;
+}
+
+CALL(gemm, mega_gemm_args)
+{
+    static const char *const names[2][4] = {{"gemm_f32_nn", "gemm_f32_nt", "gemm_f32_tn", "gemm_f32_tt"},
+                                            {"gemm_bf16_nn", "gemm_bf16_nt", "gemm_bf16_tn", "gemm_bf16_tt"}};
+    const bool is_bf16 = a->head.dtype == MEGA_BF16;
+    mega_cuda_call c = {.count = 0};
+    if (a->row_sum != NULL) c = by_columns(TYPED(gemm_row_sum), "gemm_row_sum_total", 1, a->k, a->m);
+    add_launch(&c, names[is_bf16][2 * a->trans_a + a->trans_b], is_bf16 ? GEMM_BF16_THREADS : GEMM_F32_THREADS,
+               (a->n + GEMM_TILE - 1) / GEMM_TILE, (a->m + GEMM_TILE - 1) / GEMM_TILE);
+    return c;
+}
+
+CALL(column_sum, mega_column_sum_args)
+{
+    return by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols);
+}
+
+CALL(xent, mega_xent_args)
+{
+    return by_rows(TYPED(xent), a->rows);
+}
+
+CALL(xent_max, mega_xent_max_args)
+{
+    return by_rows("xent_max", a->rows);
+}
+
+CALL(xent_sum, mega_xent_sum_args)
+{
+    return by_rows("xent_sum", a->rows);
+}
+
+CALL(xent_grad, mega_xent_grad_args)
+{
+    return by_rows(TYPED(xent_grad), a->rows);
+}
+
+CALL(masked_sum, mega_masked_sum_args)
+{
+    (void)a;
+    return alone("masked_sum", ROW_THREADS);
+}
+
+CALL(masked_sum_grad, mega_masked_sum_grad_args)
+{
+    return elements("masked_sum_grad", 1, a->count);
+}
+
+CALL(loss_seed, mega_loss_seed_args)
+{
+    (void)a;
+    return alone("loss_seed", 32);
+}
+
+CALL(adamw, mega_adamw_args)
+{
+    return elements(TYPED(adamw), 1, a->count);
+}
+
+CALL(sgd, mega_sgd_args)
+{
+    return elements(TYPED(sgd), 1, a->count);
+}
+
+CALL(norm, mega_norm_args)
+{
+    const int64_t chunks = (a->count + NORM_CHUNK - 1) / NORM_CHUNK;
+    mega_cuda_call c = {.scratch = (size_t)chunks * 3 * sizeof(double)};
+    add_launch(&c, "norm_chunks", ROW_THREADS, chunks, 1);
+    add_launch(&c, "norm_total", 32, 1, 1);
+    return c;
+}
+
+#define ROW(name) ROW_OF(name, name)
+#define ROW_OF(name, source)                      \
+    {                                             \
+#name, #source, name##_bytes, call_##name \
+    }
+
+static const mega_cuda_kernel kernels[] = {
+    ROW(layer_norm),  ROW(layer_norm_grad),
+    ROW(gelu),        ROW(gelu_grad),
+    ROW(activation),  ROW_OF(activation_grad, activation),
+    ROW(glu),         ROW_OF(glu_grad, glu),
+    ROW(softcap),     ROW_OF(softcap_grad, softcap),
+    ROW(dropout_add), ROW(dropout_grad),
+    ROW(add),         ROW(mul),
+    ROW(convert),     ROW(rope),
+    ROW(embedding),   ROW(embedding_grad),
+    ROW(gemm),        ROW(column_sum),
+    ROW(xent),        ROW(xent_max),
+    ROW(xent_sum),    ROW(xent_grad),
+    ROW(masked_sum),  ROW_OF(masked_sum_grad, masked_sum),
+    ROW(loss_seed),   ROW(adamw),
+    ROW(sgd),         ROW(norm),
+};
+
+const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, name) == 0) return &kernels[i];
+    return NULL;
+}

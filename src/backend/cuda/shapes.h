@@ -1,0 +1,32 @@
+/* Sizes that a kernel of this folder and the code that launches it agree on. */
+#ifndef MEGA_CUDA_SHAPES_H
+#define MEGA_CUDA_SHAPES_H
+
+enum {
+    MOST_BLOCKS = 4096,  /* a launch has no more: the blocks go on with what is left */
+    EIGHT_THREADS = 128, /* of a kernel of elements; a thread takes eight that are consecutive */
+    EIGHT_COUNT = EIGHT_THREADS * 8,
+    ROW_THREADS = 128,    /* of a kernel whose block has a row */
+    COLUMN_THREADS = 128, /* of a kernel whose block has a part of some columns: eight of them by each thread */
+    COLUMN_WIDTH = 64,
+    COLUMN_LANES = COLUMN_THREADS * 8 / COLUMN_WIDTH,
+    SORT_THREADS = 512,
+    SORT_DIGITS = 16,
+    NORM_CHUNK = 65536 /* elements whose squares a block sums (kernels.h) */
+};
+
+/* Sums over rows: the rows of a chunk, of which there are at most 64, and the number of chunks. They depend on the shape
+ * alone, and so do the bits of the sum. */
+#define COLUMN_ROWS(rows)   ((rows) <= 4096 ? (int64_t)64 : ((rows) + 1023) / 1024 * 16)
+#define COLUMN_CHUNKS(rows) (((rows) + COLUMN_ROWS(rows) - 1) / COLUMN_ROWS(rows))
+
+/* Matrix products: the part of c that a block has, and how many numbers along k it holds at a time. */
+enum {
+    GEMM_TILE = 128,
+    GEMM_BF16_THREADS = 128, /* a warp has 64 x 64 */
+    GEMM_BF16_DEPTH = 32,
+    GEMM_F32_THREADS = 256, /* a thread has 8 x 8 */
+    GEMM_F32_DEPTH = 8
+};
+
+#endif

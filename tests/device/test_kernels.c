@@ -1,0 +1,354 @@
+/* Compares each kernel of backend/cuda/ with the plain one, on the cases of ops_test_kernels: on random and awkward
+ * shapes, in fp32 and bf16. It runs on the device that the driver's library has: the software device, or a GPU with
+ * MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all shapes and three sets with MEGA_ALL=1.
+ * `device_test_kernels 'layer_norm*'` runs the tests of these kernels.
+ *
+ * A number may differ by 1e-5 (fp32) or by 2 units in the last place (bf16) of the largest number of its row. A second
+ * run, in which blocks and threads come in another order, must give the same bits. */
+#include "driver.h"
+#include "kit.h"
+#include "launch.h"
+#include "megalith/kernels.h"
+#include "megalith/memory.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../ops/kernel_check_body.c"
+
+#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
+
+static const mega_dtype types[] = {MEGA_F32, MEGA_BF16};
+
+/* Rows and columns. */
+static const int64_t sizes[][2] = {{0, 8},  {1, 1},     {3, 5},    {17, 33}, {65, 64},
+                                   {2, 16}, {300, 129}, {70, 768}, {2, 2600}};
+enum { FEW_SIZES = 5, DEVICE_RUNS = 2 };
+
+static mega_cuda_driver cuda;
+static cu_stream stream;
+static cu_result (*declare)(cu_stream, int, const cu_address *, const size_t *, const unsigned *); /* or NULL */
+static const char *image_folder;                                                                   /* NULL: software */
+static bool is_whole;                                                                              /* all shapes */
+static int64_t case_cols; /* of the case that runs */
+static int case_turn;     /* of the checks of a kernel */
+
+static void must(cu_result result, const char *what)
+{
+    const char *text = "";
+    if (result == CU_OK) return;
+    cuda.error_text(result, &text);
+    fail_msg("%s: error %u, %s", what, result, text);
+}
+#define MUST(call) must(call, #call)
+
+/* ---- memory of a call ---- */
+
+/* A block of the check, in the device. */
+typedef struct mirror {
+    cu_address at;
+    char *host;
+    size_t bytes;
+    bool is_output;
+} mirror;
+
+typedef struct device_call {
+    uint64_t args[64]; /* of the op, with addresses of the device */
+    mirror part[MAX_BLOCKS + 2];
+    int num_parts;
+} device_call;
+
+static cu_address mirror_add(device_call *d, char *host, size_t bytes, bool is_output)
+{
+    mirror *m = &d->part[d->num_parts++];
+    *m = (mirror){.host = host, .bytes = bytes, .is_output = is_output};
+    MUST(cuda.memory_alloc(&m->at, bytes > 0 ? bytes : 1));
+    if (host != NULL && bytes > 0) MUST(cuda.copy_in(m->at, host, bytes, stream));
+    return m->at;
+}
+
+static bool is_output(const check *k, const char *at)
+{
+    for (int i = 0; i < k->num_outputs; i++)
+        if (k->output[i].data == at) return true;
+    return false;
+}
+
+/* Returns the address in the device of what the host has at p, or p itself if this is no pointer into the check. */
+static uint64_t translated(device_call *d, const check *k, uint64_t p)
+{
+    for (int i = 0; i < d->num_parts; i++) {
+        const mirror *m = &d->part[i];
+        const uint64_t begin = (uint64_t)(uintptr_t)m->host;
+        if (p >= begin && p < begin + (m->bytes > 0 ? m->bytes : 1)) return m->at + (p - begin);
+    }
+    for (int i = 0; i < k->num_blocks; i++) {
+        const check_block *b = &k->block[i];
+        const uint64_t begin = (uint64_t)(uintptr_t)b->at;
+        if (p >= begin && p < begin + (b->bytes > 0 ? b->bytes : 1))
+            return mirror_add(d, b->at, b->bytes, is_output(k, b->at)) + (p - begin);
+    }
+    return p;
+}
+
+/* Copies the arguments, and all that they point to, into the device. */
+static mega_cuda_call call_begin(device_call *d, const check *k, const mega_cuda_kernel *kernel, const void *args,
+                                 const mega_kernel_head *head)
+{
+    const size_t at = (size_t)((const char *)head - (const char *)args);
+    assert_in_range(kernel->args_bytes, 1, sizeof d->args);
+    d->num_parts = 0;
+    memcpy(d->args, args, kernel->args_bytes);
+    mega_kernel_head *const own = (mega_kernel_head *)((char *)d->args + at);
+    own->scratch = own->handle = own->packed = NULL;
+    own->step = NULL;
+    for (size_t i = 0; i < kernel->args_bytes / sizeof *d->args; i++) d->args[i] = translated(d, k, d->args[i]);
+    own->step =
+        (const mega_step_block *)(uintptr_t)mirror_add(d, (char *)(uintptr_t)head->step, sizeof *head->step, false);
+    const mega_cuda_call call = kernel->call(d->args);
+    if (call.scratch > 0) own->scratch = (void *)(uintptr_t)mirror_add(d, NULL, call.scratch, true);
+    return call;
+}
+
+static cu_module load(const mega_cuda_kernel *kernel)
+{
+    static char text[4 << 20];
+    cu_module module;
+    snprintf(text, sizeof text, "// software device\n");
+    if (image_folder != NULL) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s.ptx", image_folder, kernel->source);
+        FILE *f = fopen(path, "r");
+        if (f == NULL) fail_msg("cannot open %s", path);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+    }
+    MUST(cuda.module_load(&module, text, 0, NULL, NULL));
+    return module;
+}
+
+static void launch(cu_module module, const mega_cuda_launch *l, device_call *d)
+{
+    cu_function function;
+    void *params[] = {d->args};
+    must(cuda.module_function(&function, module, l->kernel), l->kernel);
+    if (l->shared_bytes > 48 << 10)
+        MUST(cuda.function_set_attribute(function, CU_FUNCTION_DYNAMIC_SHARED_BYTES, (int)l->shared_bytes));
+    if (declare != NULL) {
+        cu_address at[MAX_BLOCKS + 2];
+        size_t bytes[MAX_BLOCKS + 2];
+        unsigned use[MAX_BLOCKS + 2];
+        for (int i = 0; i < d->num_parts; i++)
+            at[i] = d->part[i].at, bytes[i] = d->part[i].bytes, use[i] = d->part[i].is_output ? 3 : 1;
+        MUST(declare(stream, d->num_parts, at, bytes, use));
+    }
+    must(cuda.launch(function, l->x, l->y, l->z, l->threads, 1, 1, l->shared_bytes, stream, params, NULL), l->kernel);
+}
+
+static void restore_outputs(check *k)
+{
+    for (int o = 0; o < k->num_outputs; o++)
+        memcpy(k->output[o].data, k->output[o].initial, output_bytes(&k->output[o]));
+}
+
+/* Runs the kernel, from the initial outputs. */
+static void run_device(check *k, const mega_cuda_kernel *kernel, cu_module module, void *args, mega_kernel_head *head)
+{
+    device_call d;
+    restore_outputs(k);
+    const mega_cuda_call call = call_begin(&d, k, kernel, args, head);
+    for (int i = 0; i < call.count; i++) launch(module, &call.launch[i], &d);
+    for (int i = 0; i < d.num_parts; i++)
+        if (d.part[i].is_output && d.part[i].host != NULL && d.part[i].bytes > 0)
+            MUST(cuda.copy_out(d.part[i].host, d.part[i].at, d.part[i].bytes, stream));
+    MUST(cuda.stream_wait(stream));
+    for (int i = 0; i < d.num_parts; i++) MUST(cuda.memory_free(d.part[i].at));
+}
+
+/* ---- comparison ---- */
+
+/* How far a number may be from the expected one, in a row whose largest number is `most`. */
+static double allowed(mega_dtype type, double most)
+{
+    if (type == MEGA_F64) return 1e-12 * most;
+    return type == MEGA_BF16 ? 2.0 * ldexp(1.0, ilogb(most > 0.0 ? most : 1e-30) - 7) : 1e-5 * most;
+}
+
+static bool is_close(double a, double b, double limit)
+{
+    return a == b || (isnan(a) && isnan(b)) || (!isfinite(a) && !isfinite(b)) || fabs(a - b) <= limit;
+}
+
+static void compare_row(const check *k, const check_output *o, int64_t begin, int64_t end)
+{
+    double most = 0.0;
+    for (int64_t i = begin; i < end; i++) {
+        const double b = fabs(element(o->expected, o->type, i));
+        if (isfinite(b) && b > most) most = b;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        const double a = element(o->data, o->type, i), b = element(o->expected, o->type, i);
+        if (k->same_zeros && (a == 0.0) != (b == 0.0))
+            fail_msg("%s %s: %s[%lld] is %g, expected %g: another mask", k->kernel, k->label, o->name, (long long)i, a,
+                     b);
+        if (is_close(a, b, allowed(o->type, most))) continue;
+        fail_msg("%s %s, %s: %s[%lld] of %lld is %.9g, expected %.9g; allowed is %.3g of row %lld", k->kernel, k->label,
+                 mega_dtype_name(k->type), o->name, (long long)i, (long long)o->n, a, b, allowed(o->type, most),
+                 (long long)(begin / (end - begin)));
+    }
+}
+
+static void compare(const check *k, const check_output *o)
+{
+    int64_t row = k->row > 0 ? k->row : case_cols;
+    if (o->n % row != 0) row = o->n;
+    for (int64_t i = 0; i < o->n; i += row) compare_row(k, o, i, i + row);
+}
+
+/* Above the diagonal of a product of which only the lower half is wanted there may be anything. */
+static void clear_rest(const check *k, const void *args)
+{
+    const mega_gemm_args *a = args;
+    if (strcmp(k->kernel, "gemm") != 0 || !a->lower) return;
+    const size_t size = mega_dtype_size(a->c_dtype);
+    for (int64_t m = 0; m < a->m; m++)
+        memset((char *)a->c + (size_t)(m * a->ldc + m + 1) * size, 0, (size_t)(a->n - m - 1) * size);
+}
+
+/* Whether the device computes in the types of this call. */
+static bool is_possible(const check *k, const void *args)
+{
+    const mega_convert_args *c = args;
+    if (strcmp(k->kernel, "convert") != 0) return true;
+    return (c->src_dtype == MEGA_F32 || c->src_dtype == MEGA_BF16) &&
+           (c->dst_dtype == MEGA_F32 || c->dst_dtype == MEGA_BF16);
+}
+
+static void run_plain(check *k, const mega_kernel *plain, void *args, mega_kernel_head *head)
+{
+    const size_t bytes = plain->scratch != NULL ? plain->scratch(args, 1) : 0;
+    head->scratch = bytes > 0 ? mega_malloc(bytes) : NULL;
+    restore_outputs(k);
+    plain->run(NULL, args);
+    if (head->scratch != NULL) mega_free(head->scratch);
+    head->scratch = NULL;
+    for (int i = 0; i < k->num_outputs; i++)
+        memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
+}
+
+/* Of the cases with sizes of their own, a few that are small will do. */
+static bool is_left_out(const check *k, const void *args)
+{
+    const mega_gemm_args *const g = args;
+    if (is_whole || k->row == 0) return false;
+    return case_turn % 5 != 1 || (strcmp(k->kernel, "gemm") == 0 && g->m * g->n * g->k > 2000000);
+}
+
+static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu, void *args, mega_kernel_head *head)
+{
+    static const mega_step_block none;
+    const mega_cuda_kernel *const kernel = mega_cuda_kernel_find(k->kernel);
+    (void)cpu;
+    case_turn++;
+    if (is_possible(k, args) && !is_left_out(k, args)) {
+        if (head->step == NULL) head->step = &none;
+        head->dtype = k->type;
+        run_plain(k, plain, args, head);
+        cu_module module = load(kernel);
+        for (int run = 0; run < DEVICE_RUNS; run++) {
+            run_device(k, kernel, module, args, head);
+            clear_rest(k, args);
+            for (int i = 0; i < k->num_outputs; i++) {
+                check_output *o = &k->output[i];
+                if (run == 0) compare(k, o), memcpy(o->first, o->data, output_bytes(o));
+                else if (memcmp(o->first, o->data, output_bytes(o)) != 0)
+                    fail_msg("%s %s, %s: a second run gives other bits of %s", k->kernel, k->label,
+                             mega_dtype_name(k->type), o->name);
+            }
+        }
+        MUST(cuda.module_unload(module));
+        comparisons++;
+    }
+    mega_arena_fini(&k->arena);
+}
+
+#include "../ops/main_cases_body.c"
+
+#include "../ops/attention_cases_body.c"
+#include "../ops/kernel_cases_body.c"
+
+typedef struct kernel_case {
+    const char *name;
+    void (*run)(mega_dtype type, int64_t rows, int64_t cols);
+} kernel_case;
+
+#define KERNEL_CASE(name) {#name, check_##name},
+static const kernel_case cases[] = {MEGA_KERNEL_LIST(KERNEL_CASE)};
+#undef KERNEL_CASE
+
+static void test_kernel(void **state)
+{
+    const kernel_case *c = *state;
+    const int before = comparisons, count = is_whole ? COUNT(sizes) : FEW_SIZES;
+    for (int seed = 0; seed < (is_whole ? 3 : 1); seed++) {
+        first_seed = (uint32_t)seed * 1000;
+        case_turn = 0;
+        for (int t = 0; t < COUNT(types); t++)
+            for (int s = 0; s < count; s++) case_cols = sizes[s][1], c->run(types[t], sizes[s][0], sizes[s][1]);
+    }
+    if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
+}
+
+/* ---- the device ---- */
+
+/* Loads the driver; returns why that is not possible, or NULL. */
+static const char *open_driver(void)
+{
+    const char *path = getenv("MEGA_CUDA_LIBRARY");
+    void *library = dlopen(path != NULL ? path : "libcuda.so.1", RTLD_NOW);
+    if (library == NULL) return dlerror();
+    bool is_complete = true;
+#define LOAD(member, symbol, params) \
+    *(void **)&cuda.member = dlsym(library, #symbol), is_complete = is_complete && cuda.member != NULL;
+    MEGA_CUDA_FUNCTIONS(LOAD)
+#undef LOAD
+    *(void **)&declare = dlsym(library, "mega_software_cuda_operands");
+    return is_complete ? NULL : "the library lacks functions";
+}
+
+static void open_device(void)
+{
+    cu_device device;
+    cu_context context;
+    char name[128] = "";
+    MUST(cuda.init(0));
+    MUST(cuda.device_get(&device, 0));
+    MUST(cuda.device_name(name, sizeof name, device));
+    MUST(cuda.context_retain(&context, device));
+    MUST(cuda.context_set(context));
+    MUST(cuda.stream_create(&stream, CU_NON_BLOCKING));
+    static char folder[400];
+    snprintf(folder, sizeof folder, "%s/ptx", getenv("MEGA_BUILD") != NULL ? getenv("MEGA_BUILD") : "build");
+    if (strcmp(name, "software device") != 0) image_folder = folder;
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[COUNT(cases)];
+    int count = 0;
+    for (int i = 0; i < COUNT(cases); i++)
+        if (mega_cuda_kernel_find(cases[i].name) != NULL)
+            tests[count++] = (struct CMUnitTest){
+                .name = cases[i].name, .test_func = test_kernel, .initial_state = (void *)(uintptr_t)&cases[i]};
+    const char *const why = open_driver();
+    if (why != NULL) {
+        printf("SKIPPED: no driver: %s\n", why);
+        return 77;
+    }
+    is_whole = getenv("MEGA_ALL") != NULL;
+    open_device();
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return _cmocka_run_group_tests("kernels", tests, (size_t)count, NULL, NULL);
+}
