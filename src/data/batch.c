@@ -1,5 +1,6 @@
 /* A batch: one column for each named input of the model, filled sample by sample. */
 #include "megalith/batch.h"
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/model_parts.h"
 
@@ -27,7 +28,7 @@ struct mega_batch {
     int64_t capacity, samples;
     uint32_t seed;
     mega_sample *sample;
-    void *own; /* memory that the batch allocated itself */
+    void *memory; /* of the columns */
 };
 
 /* ---- the inputs that a program reads ---- */
@@ -116,7 +117,7 @@ mega_status mega_batch_create_like(const mega_batch *other, mega_batch **out)
 void mega_batch_destroy(mega_batch *b)
 {
     if (b == NULL) return;
-    mega_free(b->own);
+    mega_free(b->memory);
     mega_free(b->sample);
     mega_free(b);
 }
@@ -179,14 +180,11 @@ size_t mega_batch_bytes(const mega_batch *b)
     return bytes;
 }
 
-mega_status mega_batch_allocate(mega_batch *b, void *memory)
+mega_status mega_batch_allocate(mega_batch *b)
 {
     const size_t bytes = mega_batch_bytes(b);
-    char *at = memory;
-    if (at == NULL && bytes > 0) {
-        at = b->own = mega_calloc(1, bytes);
-        if (at == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "batch: no memory for %zu bytes of samples", bytes);
-    }
+    char *at = b->memory = mega_calloc(1, bytes + 1);
+    if (at == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "batch: no memory for %zu bytes of samples", bytes);
     for (int i = 0; i < b->columns; i++) {
         column *c = &b->column[i];
         if (c->is_read) c->values = at;
@@ -384,7 +382,59 @@ mega_status mega_batch_check(const mega_batch *b)
     return MEGA_OK;
 }
 
-/* ---- copying into a program ---- */
+/* ---- writing into a program ---- */
+
+enum { PIECE = 512 }; /* numbers that are made on the host before they are written */
+
+/* An input of a program, and what its numbers come from. */
+typedef struct source {
+    mega_program_named of;
+    const mega_batch *batch;
+    const column *column; /* NULL: the engine numbers the samples (is_index) or the positions of each */
+    bool is_index;
+    int64_t first, samples, per_sample; /* samples of the batch; numbers that the program reads of each */
+} source;
+
+/* Numbers [at, at + count) of a sample of a source. */
+typedef struct part {
+    int64_t sample, at, count;
+} part;
+
+/* Returns how many numbers of a sample a program reads. */
+static int64_t read_per_sample(const mega_program_named *t, int64_t samples)
+{
+    int64_t count = 1;
+    for (int d = 0; d < t->num_dims; d++) count *= t->dim[d];
+    return count / samples;
+}
+
+/* Returns false if nothing fills this tensor of the program. */
+static bool find_source(const mega_batch *b, int64_t first, int64_t samples, const mega_program_named *t, source *out)
+{
+    const int at = batch_find(b, t->name);
+    *out = (source){.of = *t,
+                    .batch = b,
+                    .column = at >= 0 && b->column[at].values != NULL ? &b->column[at] : NULL,
+                    .is_index = is_rows_of(t->name, "sample_id"),
+                    .first = first,
+                    .samples = samples,
+                    .per_sample = read_per_sample(t, samples)};
+    if (t->role != MEGA_PROGRAM_INPUT) return false;
+    return out->column != NULL || out->is_index || is_rows_of(t->name, "seq_position");
+}
+
+/* Returns the numbers of a sample from `at` on, as the batch holds them. */
+static const void *source_values(const source *s, int64_t sample, int64_t at)
+{
+    return s->column->values + (size_t)((s->first + sample) * s->column->input.per_sample + at) * NUMBER_BYTES;
+}
+
+static void source_read_whole(const source *s, part of, int32_t *out)
+{
+    const int32_t index = (int32_t)(uint32_t)s->batch->sample[s->first + of.sample].index;
+    if (s->column != NULL) memcpy(out, source_values(s, of.sample, of.at), (size_t)of.count * sizeof *out);
+    for (int64_t i = 0; i < of.count && s->column == NULL; i++) out[i] = s->is_index ? index : (int32_t)(of.at + i);
+}
 
 /* Converts F32 to the compute type of the program. */
 static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t count)
@@ -395,85 +445,106 @@ static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t 
         mega_half_narrow(out, in, count, dtype);
 }
 
-static void number_rows(const mega_batch *b, int64_t first, int64_t count, int64_t samples, int32_t *out, bool is_index)
+/* Whether these labels say of the rows of the program's input t which of them count. */
+static bool leaves_out(const mega_program_named *labels, const mega_program *p, const mega_program_named *t)
 {
-    const int64_t positions = count / samples;
-    for (int64_t i = 0; i < count; i++)
-        out[i] = is_index ? (int32_t)(uint32_t)b->sample[first + i / positions].index : (int32_t)(i % positions);
+    return labels->classes > 0 && labels->weights != NULL && strcmp(labels->weights, t->name) == 0 &&
+           mega_program_tensor_bytes(p, labels->name) == mega_program_tensor_bytes(p, t->name);
 }
 
-/* Returns how many numbers of a sample a program reads. */
-static int64_t read_per_sample(const mega_program_named *t, int64_t samples)
+/* Rows with the ignored label get the weight 0: where labels are those of a vocabulary, kernels look at the weight
+ * alone. */
+static void leave_out_ignored(const source *weights, const mega_program *p, part of, float *weight)
 {
-    int64_t count = 1;
-    for (int d = 0; d < t->num_dims; d++) count *= t->dim[d];
-    return count / samples;
-}
-
-static void load_column(const column *c, int64_t first, int64_t samples, const mega_program_named *t, char *to)
-{
-    const int64_t n = c->input.per_sample, count = read_per_sample(t, samples);
-    const size_t bytes = (size_t)count * mega_dtype_size(t->dtype);
-    for (int64_t i = 0; i < samples; i++) {
-        const char *from = c->values + (size_t)((first + i) * n) * NUMBER_BYTES;
-        char *at = to + (size_t)i * bytes;
-        if (t->dtype == MEGA_I32 || t->dtype == MEGA_F32) memcpy(at, from, bytes);
-        else
-            batch_convert(at, t->dtype, (const float *)(const void *)from, count);
+    mega_program_named t;
+    source labels;
+    int32_t label[PIECE];
+    for (int i = 0; mega_program_named_get(p, i, &t); i++) {
+        if (!leaves_out(&t, p, &weights->of)) continue;
+        if (!find_source(weights->batch, weights->first, weights->samples, &t, &labels)) continue;
+        source_read_whole(&labels, of, label);
+        for (int64_t k = 0; k < of.count; k++)
+            if (label[k] == t.ignored) weight[k] = 0;
     }
 }
 
-/* Rows with the ignored label get the label that kernels know as such, and the weight 0: where labels are those of a
- * vocabulary, kernels look at the weight alone. */
-static void leave_out_ignored(const mega_program_named *labels, mega_program *p, int slot)
+/* Makes numbers of an input as the program reads them. */
+static void source_make(const source *s, const mega_program *p, part of, void *out)
 {
-    int32_t *label = mega_program_tensor(p, labels->name, slot);
-    const size_t bytes = mega_program_tensor_bytes(p, labels->name);
-    float *weight = labels->weights != NULL ? mega_program_tensor(p, labels->weights, slot) : NULL;
-    if (weight != NULL && bytes != mega_program_tensor_bytes(p, labels->weights)) weight = NULL;
-    for (size_t i = 0; label != NULL && i < bytes / sizeof *label; i++) {
-        if (label[i] != labels->ignored) continue;
-        if (labels->below == 0) label[i] = MEGA_IGNORED_LABEL; /* else the input is read as ids too */
-        if (weight != NULL) weight[i] = 0;
+    if (s->of.dtype == MEGA_I32) {
+        int32_t *whole = out;
+        source_read_whole(s, of, whole);
+        if (s->of.classes > 0 && s->of.below == 0) /* else the input is read as ids too */
+            for (int64_t i = 0; i < of.count; i++)
+                if (whole[i] == s->of.ignored) whole[i] = MEGA_IGNORED_LABEL; /* as kernels know it */
+        return;
     }
+    const float *from = source_values(s, of.sample, of.at);
+    if (s->of.dtype != MEGA_F32) batch_convert(out, s->of.dtype, from, of.count);
+    else {
+        memcpy(out, from, (size_t)of.count * sizeof *from);
+        leave_out_ignored(s, p, of, out);
+    }
+}
+
+/* Whether a program reads these numbers as the batch holds them. */
+static bool is_read_as_held(const source *s, const mega_program *p)
+{
+    mega_program_named t;
+    if (s->column == NULL || s->of.classes > 0 || (s->of.dtype != MEGA_I32 && s->of.dtype != MEGA_F32)) return false;
+    for (int i = 0; mega_program_named_get(p, i, &t); i++)
+        if (leaves_out(&t, p, &s->of)) return false;
+    return true;
+}
+
+static void source_write(const source *s, const mega_program *p, char *to)
+{
+    double piece[PIECE]; /* of any type */
+    const size_t size = mega_dtype_size(s->of.dtype);
+    const bool as_held = is_read_as_held(s, p);
+    const int64_t most = as_held ? s->per_sample : PIECE;
+    for (int64_t i = 0; i < s->samples; i++)
+        for (int64_t at = 0; at < s->per_sample; at += most) {
+            const part of = {i, at, s->per_sample - at < most ? s->per_sample - at : most};
+            if (!as_held) source_make(s, p, of, piece);
+            mega_device_write(to + (size_t)(i * s->per_sample + at) * size,
+                              as_held ? source_values(s, i, at) : (const void *)piece, (size_t)of.count * size);
+        }
 }
 
 /* Numbers of the engine as labels. */
-static mega_status check_own_labels(const mega_program_named *t, const int32_t *label)
+static mega_status check_own_labels(const source *s)
 {
+    const mega_program_named *t = &s->of;
     int64_t wrong = 0, first = 0;
+    int32_t label = 0, first_label = 0;
     for (int64_t i = t->dim[0] - 1; i >= 0; i--) {
-        if ((label[i] >= 0 && label[i] < t->classes) || label[i] == t->ignored) continue;
+        source_read_whole(s, (part){i / s->per_sample, i % s->per_sample, 1}, &label);
+        if ((label >= 0 && label < t->classes) || label == t->ignored) continue;
         wrong++;
         first = i;
+        first_label = label;
     }
     if (wrong == 0) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "input \"%s\": %lld of %lld rows have labels that are no classes, the first of them %d in row %lld; "
         "expected 0 to %lld, one of %lld classes, or %d, which is ignored",
-        t->name, (long long)wrong, (long long)t->dim[0], label[first], (long long)first, (long long)t->classes - 1,
+        t->name, (long long)wrong, (long long)t->dim[0], first_label, (long long)first, (long long)t->classes - 1,
         (long long)t->classes, t->ignored);
 }
 
 mega_status mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
 {
     mega_program_named t;
+    source s;
     mega_status st = MEGA_OK;
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
-        void *to = t.role == MEGA_PROGRAM_INPUT ? mega_program_tensor(p, t.name, slot) : NULL;
-        const int at = batch_find(b, t.name);
-        const column *c = at < 0 ? NULL : &b->column[at];
-        const bool is_index = is_rows_of(t.name, "sample_id");
+        char *to = find_source(b, first, samples, &t, &s) ? mega_program_tensor(p, t.name, slot) : NULL;
         if (to == NULL) continue;
-        if (is_index || is_rows_of(t.name, "seq_position")) {
-            number_rows(b, first, t.dim[0], samples, to, is_index);
-            if (t.classes > 0 && st == MEGA_OK) st = check_own_labels(&t, to);
-        }
-        if (c != NULL && c->values != NULL) load_column(c, first, samples, &t, to);
+        if (s.column == NULL && t.classes > 0 && st == MEGA_OK) st = check_own_labels(&s);
+        source_write(&s, p, to);
     }
-    for (int i = 0; mega_program_named_get(p, i, &t); i++)
-        if (t.classes > 0) leave_out_ignored(&t, p, slot);
     return st;
 }
 

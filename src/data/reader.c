@@ -109,11 +109,9 @@ size_t mega_reader_bytes(const mega_reader *r)
     return r != NULL ? MEGA_READER_AHEAD * mega_batch_bytes(r->slot[0].batch) : 0;
 }
 
-mega_status mega_reader_start(mega_reader *r, void *memory)
+mega_status mega_reader_start(mega_reader *r)
 {
-    const size_t bytes = mega_batch_bytes(r->slot[0].batch);
-    for (int i = 0; i < MEGA_READER_AHEAD; i++)
-        MEGA_TRY(mega_batch_allocate(r->slot[i].batch, memory == NULL ? NULL : (char *)memory + (size_t)i * bytes));
+    for (int i = 0; i < MEGA_READER_AHEAD; i++) MEGA_TRY(mega_batch_allocate(r->slot[i].batch));
     const mega_status st = mega_thread_start(reader_main, r, &r->thread);
     if (st != MEGA_OK) MEGA_CONTEXT("training data, which the engine may read ahead because of is_thread_safe");
     return st;

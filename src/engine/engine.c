@@ -185,8 +185,8 @@ void mega_engine_destroy(mega_engine *e)
         mega_warn("%s; the engine was not destroyed", mega_error_message());
         return;
     }
-    mega_reader_destroy(e->data.reader); /* first: its thread writes to memory of the engine */
-    (void)mega_update_wait(e->update);   /* other ranks may still read this rank's memory */
+    mega_reader_destroy(e->data.reader);
+    (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
     engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);
@@ -303,23 +303,13 @@ mega_engine_progress *mega_engine_progress_get(mega_engine *e)
     return engine_is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
 }
 
-static mega_status engine_allocate_batch(mega_engine *e, mega_region *region)
-{
-    void *memory = NULL;
-    MEGA_TRY(mega_region_take(region, &memory, mega_batch_bytes(e->data.batch), "the rows of a step"));
-    MEGA_TRY(mega_batch_allocate(e->data.batch, memory));
-    if (e->data.reader == NULL) return MEGA_OK;
-    MEGA_TRY(mega_region_take(region, &memory, mega_reader_bytes(e->data.reader), "the rows that are read ahead"));
-    return mega_reader_start(e->data.reader, memory);
-}
-
-/* Allocates all large buffers in one mapping: first the persistent ones, then the region that programs share. */
+/* Allocates all large buffers of the device in one mapping: first the persistent ones, then the region that programs
+ * share. Rows of batches are memory of the host. */
 static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, mega_region *workspace)
 {
     const int buffers = MEGA_PARAMS_WEIGHTS | (e->programs.train != NULL ? MEGA_PARAMS_GRADS : 0);
     size_t resident_bytes =
-        mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_batch_bytes(e->data.batch)) +
-        mega_region_round(mega_reader_bytes(e->data.reader)) + mega_region_round(mega_update_scratch_bytes(e->update));
+        mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_update_scratch_bytes(e->update));
     size_t own, workspace_bytes;
     if (e->optimizer != NULL) resident_bytes += mega_optimizer_region_bytes(e->optimizer);
     engine_chunks_region(e, &own, &workspace_bytes);
@@ -341,7 +331,8 @@ static mega_status engine_allocate(mega_engine *e)
     MEGA_TRY(engine_check_allocate(e));
     MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
-    MEGA_TRY(engine_allocate_batch(e, &resident));
+    MEGA_TRY(mega_batch_allocate(e->data.batch));
+    if (e->data.reader != NULL) MEGA_TRY(mega_reader_start(e->data.reader));
     void *scratch = NULL;
     MEGA_TRY(mega_region_take(&resident, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
     if (train) mega_update_allocate(e->update, scratch);

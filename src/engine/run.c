@@ -27,7 +27,7 @@ mega_status engine_open_runs(mega_engine *e)
     for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS; k++) {
         MEGA_TRY(stage_open(&r->stage[k], e->layout, e->programs.chunk, e->programs.chunks, k,
                             (int)e->options.micro_batches));
-        MEGA_TRY(mega_batch_allocate(r->batch[k], NULL));
+        MEGA_TRY(mega_batch_allocate(r->batch[k]));
     }
     return engine_open_caches(e);
 }

@@ -255,7 +255,7 @@ static void the_last_token_predicts_nothing(void **state)
     need(mega_blocks_build(&o, &b));
     need(mega_batch_create(1, &batch));
     for (int i = 0; i < 3; i++) need(mega_batch_add(batch, &has[i], true));
-    need(mega_batch_allocate(batch, NULL));
+    need(mega_batch_allocate(batch));
     mega_batch_begin(batch, 1);
     mega_sample *s = mega_batch_sample(batch, 0);
     need(mega_blocks_read(b, MEGA_SPLIT_TRAIN, 1, s));

@@ -110,7 +110,7 @@ static mega_batch *batch_of(int64_t from)
     mega_batch *b;
     need(mega_batch_create(BATCH, &b));
     need(mega_batch_add(b, &id, true));
-    need(mega_batch_allocate(b, NULL));
+    need(mega_batch_allocate(b));
     mega_batch_begin(b, BATCH);
     for (int64_t i = 0; i < BATCH; i++) mega_batch_set_index(b, i, from + 2 * i); /* the samples of one of two ranks */
     return b;

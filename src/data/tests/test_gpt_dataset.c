@@ -50,7 +50,7 @@ static mega_batch *make_batch(int64_t samples)
     mega_batch *b;
     need(mega_batch_create(samples, &b));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) need(mega_batch_add(b, &inputs[i], true));
-    need(mega_batch_allocate(b, NULL));
+    need(mega_batch_allocate(b));
     mega_batch_begin(b, samples);
     for (int64_t i = 0; i < samples; i++) mega_batch_set_index(b, i, i);
     return b;

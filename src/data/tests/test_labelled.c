@@ -211,7 +211,7 @@ static void samples_fill_the_inputs_of_a_classifier(void **state)
     need(open_paths("MNLI", path, 1, LENGTH, &l));
     need(mega_batch_create(2, &b));
     for (size_t i = 0; i < sizeof input / sizeof *input; i++) need(mega_batch_add(b, &input[i], true));
-    need(mega_batch_allocate(b, NULL));
+    need(mega_batch_allocate(b));
     mega_batch_begin(b, 2);
     mega_labelled_fill(l, 0, false, mega_batch_sample(b, 0));
     mega_labelled_fill(l, 0, true, mega_batch_sample(b, 1));

@@ -64,10 +64,10 @@ static void open_setting(setting *s)
     s->data.user = &s->source;
     need(mega_batch_create(BATCH, &s->batch));
     need(mega_batch_add(s->batch, &id, true));
-    need(mega_batch_allocate(s->batch, NULL));
+    need(mega_batch_allocate(s->batch));
     need(mega_reader_create(&s->data, s->batch, &s->reader));
     assert_int_equal(mega_reader_bytes(s->reader), MEGA_READER_AHEAD * mega_batch_bytes(s->batch));
-    need(mega_reader_start(s->reader, NULL));
+    need(mega_reader_start(s->reader));
 }
 
 static void close_setting(setting *s)

@@ -318,7 +318,7 @@ static void batches(void **state)
         mega_batch *b;
         need(mega_batch_create(3, &b));
         for (int i = 0; i < inputs; i++) need(mega_batch_add(b, &input[k][i], true));
-        need(mega_batch_allocate(b, NULL));
+        need(mega_batch_allocate(b));
         mega_batch_begin(b, 3);
         for (int64_t i = 0; i < 3; i++) mega_batch_set_index(b, i, 10 + i);
         need(mega_dataset_fill(&set, 1, b));

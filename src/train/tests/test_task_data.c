@@ -67,7 +67,7 @@ static uint64_t hash_of(const mega_task_data *d, int64_t index)
     mega_batch *b;
     need(mega_batch_create(1, &b));
     need(mega_batch_add(b, &tokens, true));
-    need(mega_batch_allocate(b, NULL));
+    need(mega_batch_allocate(b));
     mega_batch_begin(b, 1);
     need(set.read(set.user, index, mega_batch_sample(b, 0)));
     const uint64_t hash =

@@ -38,9 +38,10 @@ void mega_batch_destroy(mega_batch *batch);
 mega_status mega_batch_add(mega_batch *batch, const mega_batch_input *input, bool is_read);
 int mega_batch_num_inputs(const mega_batch *batch);
 const mega_batch_input *mega_batch_input_get(const mega_batch *batch, int number);
-/* The memory of the columns: its size, and its address. NULL: the batch allocates it itself. */
+/* The bytes of the columns, which are memory of the host. mega_batch_allocate allocates them, once. Returns
+ * MEGA_ERR_MEMORY. */
 size_t mega_batch_bytes(const mega_batch *batch);
-mega_status mega_batch_allocate(mega_batch *batch, void *memory);
+mega_status mega_batch_allocate(mega_batch *batch);
 
 /* Starts `samples` samples with no input filled. Each has index 0 until it is set. */
 void mega_batch_begin(mega_batch *batch, int64_t samples);

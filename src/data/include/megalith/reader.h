@@ -18,10 +18,9 @@ void mega_reader_destroy(mega_reader *r);
 
 bool mega_reader_is_this_thread(const mega_reader *r); /* whether the caller runs on its thread; NULL: false */
 
-/* The memory of its batches: its size, and its address (borrowed). mega_reader_start starts the thread, once. Returns
- * MEGA_ERR_MEMORY. */
+/* The bytes of its batches. mega_reader_start allocates them and starts the thread, once. Returns MEGA_ERR_MEMORY. */
 size_t mega_reader_bytes(const mega_reader *r); /* 0 for NULL */
-mega_status mega_reader_start(mega_reader *r, void *memory);
+mega_status mega_reader_start(mega_reader *r);
 
 /* *batch describes the samples that are needed (mega_batch_begin, mega_batch_set_index). Replaces it by a batch that
  * holds them, and keeps the given one in exchange. Waits until the samples are read; discards what was announced if it
