@@ -1,7 +1,7 @@
 /* Gives each sample of a generation the key-value cache of another one, as a beam search needs. */
 #include "engine_build.h"
 #include "engine_calls.h"
-#include "megalith/memory.h"
+#include "megalith/device_memory.h"
 
 #include <string.h>
 
@@ -33,13 +33,14 @@ static char *position_of(const cache *c, int64_t sample, int64_t position)
            (size_t)(sample % c->samples * c->positions + position) * c->bytes;
 }
 
-/* One position at a time, so that its samples fit into a small buffer. */
+/* One position at a time, so that its samples fit into a small buffer of the device. */
 static void select_position(cache c, const int32_t *source, int64_t samples, int64_t position, char *space)
 {
     for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b) memcpy(space + (size_t)b * c.bytes, position_of(&c, source[b], position), c.bytes);
+        if (source[b] != b)
+            mega_device_copy(space + (size_t)b * c.bytes, position_of(&c, source[b], position), c.bytes);
     for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b) memcpy(position_of(&c, b, position), space + (size_t)b * c.bytes, c.bytes);
+        if (source[b] != b) mega_device_copy(position_of(&c, b, position), space + (size_t)b * c.bytes, c.bytes);
 }
 
 /* Positions of a sequence longer than the cache are in it as in a ring; then all of its positions are copied. */
@@ -98,8 +99,6 @@ mega_status engine_open_caches(mega_engine *e)
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
             if (is_cache && found.bytes > most) most = found.bytes;
     }
-    e->runs.space = mega_malloc((size_t)engine_run_samples(e) * most);
-    if (e->runs.space != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory to move the caches of %lld samples",
-                     (long long)engine_run_samples(e));
+    e->runs.space_bytes = (size_t)engine_run_samples(e) * most;
+    return mega_device_alloc(&e->runs.space, e->runs.space_bytes, "moves of caches between samples");
 }

@@ -113,8 +113,9 @@ typedef struct engine_runs {
     engine_stage stage[ENGINE_KINDS]; /* for ENGINE_PREFILL and ENGINE_DECODE */
     mega_batch *batch[ENGINE_KINDS];  /* for ENGINE_PREFILL and ENGINE_DECODE */
     int32_t *filled;                  /* [samples of a run] filled positions of each one's cache; NULL: no cache */
-    char *space;                      /* one position of a cache of all samples, while caches are moved */
-    mega_error_record failed;         /* first error of this rank since the last wait */
+    void *space;                      /* one position of a cache of all samples, while caches are moved */
+    size_t space_bytes;
+    mega_error_record failed; /* first error of this rank since the last wait */
 } engine_runs;
 
 /* The parameters of this rank that other stages hold too, in model order (update.c). */

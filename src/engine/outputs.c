@@ -2,6 +2,7 @@
 #include "engine_build.h"
 #include "engine_calls.h"
 #include "engine_losses.h"
+#include "megalith/device_memory.h"
 
 void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
 {
@@ -32,11 +33,19 @@ int64_t mega_engine_output_count(const mega_engine *e, const char *output)
     return outputs_find(e, output, &o) ? o.count : 0;
 }
 
-static float outputs_element(const void *x, mega_dtype dtype, int64_t i)
+/* Reads the elements of an output from the device, a piece at a time if they are not F32. */
+static void outputs_read(const mega_program_output *o, float *out)
 {
-    return dtype == MEGA_F64           ? (float)((const double *)x)[i]
-           : mega_dtype_is_half(dtype) ? mega_half_to_f32(((const uint16_t *)x)[i], dtype)
-                                       : ((const float *)x)[i];
+    enum { PIECE = 512 };
+    double piece[PIECE]; /* of any type */
+    const size_t size = mega_dtype_size(o->dtype);
+    if (o->dtype == MEGA_F32) mega_device_read(out, o->value, (size_t)o->count * size);
+    for (int64_t at = 0; at < o->count && o->dtype != MEGA_F32; at += PIECE) {
+        const int64_t n = o->count - at < PIECE ? o->count - at : PIECE;
+        mega_device_read(piece, (const char *)o->value + (size_t)at * size, (size_t)n * size);
+        if (o->dtype != MEGA_F64) mega_half_widen(out + at, (const uint16_t *)(const void *)piece, n, o->dtype);
+        for (int64_t i = 0; i < n && o->dtype == MEGA_F64; i++) out[at + i] = (float)piece[i];
+    }
 }
 
 mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out)
@@ -60,6 +69,6 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
                          "%s: output \"%s\" has %lld elements, and count is %lld; give "
                          "mega_engine_output_count",
                          call, output, (long long)o.count, (long long)count);
-    for (int64_t i = 0; i < count; i++) out[i] = outputs_element(o.value, o.dtype, i);
+    outputs_read(&o, out);
     return MEGA_OK;
 }

@@ -8,6 +8,7 @@
 #include "engine_losses.h"
 #include "engine_state.h"
 #include "engine_step.h"
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
@@ -39,7 +40,7 @@ void engine_close_runs(mega_engine *e)
         mega_batch_destroy(e->runs.batch[k]);
     }
     mega_free(e->runs.filled);
-    mega_free(e->runs.space);
+    mega_device_free(e->runs.space, e->runs.space_bytes);
 }
 
 /* ---- checks ---- */
@@ -271,4 +272,10 @@ bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const cha
         }
     }
     return false;
+}
+
+void mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out)
+{
+    const size_t size = mega_dtype_size(value->dtype);
+    mega_device_read(out, (const char *)value->data + (size_t)first * size, (size_t)count * size);
 }

@@ -6,11 +6,11 @@
 #include "engine_losses.h"
 #include "engine_state.h"
 #include "engine_step.h"
+#include "megalith/device_memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
 {
@@ -21,11 +21,11 @@ double engine_scalar(const mega_engine *e, const void *acc)
 {
     if (mega_params_acc_dtype(e->params) == MEGA_F64) {
         double d;
-        memcpy(&d, acc, sizeof d);
+        mega_device_read(&d, acc, sizeof d);
         return d;
     }
     float f;
-    memcpy(&f, acc, sizeof f);
+    mega_device_read(&f, acc, sizeof f);
     return f;
 }
 

@@ -1,7 +1,7 @@
 /* Mean embeddings of texts. */
 #include "megalith/embed.h"
 #include "encode.h"
-#include "megalith/dtype.h"
+#include "megalith/memory.h"
 
 #include <string.h>
 
@@ -9,6 +9,7 @@ typedef struct embed_work {
     mega_engine *engine;
     const mega_embed_texts *texts;
     int64_t channels;
+    double *sum; /* [channels] over the positions of a text */
     float *out;
 } embed_work;
 
@@ -22,13 +23,6 @@ static void embed_fill(void *user, int64_t number, int64_t row, mega_sample *sam
                 is_real ? t->begin[number + 1] - t->begin[number] : 0, t->pad);
 }
 
-static double embed_at(const mega_run_value *v, int64_t i)
-{
-    if (v->dtype == MEGA_F64) return ((const double *)v->data)[i];
-    if (v->dtype == MEGA_F32) return (double)((const float *)v->data)[i];
-    return (double)mega_half_to_f32(((const uint16_t *)v->data)[i], v->dtype);
-}
-
 /* Only ranks with the last pipeline stage have the values. */
 static void add_means(void *user, int64_t text)
 {
@@ -38,13 +32,13 @@ static void add_means(void *user, int64_t text)
     const int64_t batch = mega_engine_train_micro_batch_size(w->engine);
     mega_run_value hidden;
     if (!mega_engine_run_output(w->engine, MEGA_RUN_EVALUATE, "hidden", &hidden)) return;
+    encode_numbers x = {.value = &hidden};
     for (int64_t b = 0; b < batch && text + b < t->count; b++) {
         const int64_t length = t->begin[text + b + 1] - t->begin[text + b];
-        for (int64_t c = 0; c < channels; c++) {
-            double sum = 0;
-            for (int64_t i = 0; i < length; i++) sum += embed_at(&hidden, (b * positions + i) * channels + c);
-            w->out[(text + b) * channels + c] = (float)(sum / (double)length);
-        }
+        for (int64_t c = 0; c < channels; c++) w->sum[c] = 0;
+        for (int64_t i = 0; i < length; i++)
+            for (int64_t c = 0; c < channels; c++) w->sum[c] += encode_number(&x, (b * positions + i) * channels + c);
+        for (int64_t c = 0; c < channels; c++) w->out[(text + b) * channels + c] = (float)(w->sum[c] / (double)length);
     }
 }
 
@@ -61,8 +55,12 @@ mega_status mega_embed(mega_engine *engine, const mega_embed_texts *texts, int64
     memset(out, 0, (size_t)values * sizeof *out);
     embed_work work = {.engine = engine, .texts = texts, .channels = channels, .out = out};
     const mega_layout *layout = mega_engine_layout(engine);
-    MEGA_TRY(encode_run(engine,
-                        &(encode_work){.samples = texts->count, .fill = embed_fill, .take = add_means, .user = &work}));
+    work.sum = mega_calloc((size_t)channels, sizeof *work.sum);
+    if (work.sum == NULL) return MEGA_NO_MEMORY("embedding", "the sums of a text");
+    const mega_status st = encode_run(
+        engine, &(encode_work){.samples = texts->count, .fill = embed_fill, .take = add_means, .user = &work});
+    mega_free(work.sum);
+    MEGA_TRY(st);
     MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "embeddings", out, values, MEGA_F32, MEGA_REDUCE_SUM));
     return mega_comm_broadcast(layout->pp.comm, "embeddings", out, values * (int64_t)sizeof *out, layout->pp.size - 1);
 }

@@ -1,5 +1,6 @@
 /* Runs over many samples. */
 #include "encode.h"
+#include "megalith/dtype.h"
 
 void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, int64_t count, int32_t pad)
 {
@@ -54,15 +55,29 @@ mega_status encode_check_ids(const char *call, const char *text, int64_t number,
     return MEGA_OK;
 }
 
-const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
-                           int64_t padded_vocab, float *space)
+void encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
+                   int64_t padded_vocab, float *out)
 {
-    const bool is_float = all->dtype == MEGA_F32;
     const int64_t ranks = mega_engine_layout(e)->tp.size, part = padded_vocab / ranks;
-    if (is_float && ranks == 1) return (const float *)all->data + row * part;
-    for (int64_t v = 0; v < vocab; v++) {
-        const int64_t at = (v / part * rows + row) * part + v % part;
-        space[v] = is_float ? ((const float *)all->data)[at] : (float)((const double *)all->data)[at];
+    encode_numbers wide = {.value = all};
+    for (int64_t v = 0; v < vocab; v += part) {
+        const int64_t n = vocab - v < part ? vocab - v : part, at = (v / part * rows + row) * part;
+        if (all->dtype == MEGA_F32) mega_run_value_read(all, at, n, out + v);
+        else
+            for (int64_t i = 0; i < n; i++) out[v + i] = (float)encode_number(&wide, at + i);
     }
-    return space;
+}
+
+double encode_number(encode_numbers *x, int64_t i)
+{
+    const mega_run_value *v = x->value;
+    if (i < x->first || i >= x->first + x->count) {
+        x->first = i;
+        x->count = v->count - i < ENCODE_PIECE ? v->count - i : ENCODE_PIECE;
+        mega_run_value_read(v, i, x->count, x->piece);
+    }
+    const void *piece = x->piece;
+    if (v->dtype == MEGA_F64) return x->piece[i - x->first];
+    if (v->dtype == MEGA_F32) return (double)((const float *)piece)[i - x->first];
+    return (double)mega_half_to_f32(((const uint16_t *)piece)[i - x->first], v->dtype);
 }

@@ -23,9 +23,19 @@ void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, 
 /* Checks that ids are of the vocabulary; call and text are for messages. */
 mega_status encode_check_ids(const char *call, const char *text, int64_t number, const int32_t *ids, int64_t count,
                              int64_t vocab);
-/* Row `row` of the output "logits" of `rows` rows, in float; `space` [vocab] may be used for it. Each rank of tp has
- * computed those of a part of the padded vocabulary. */
-const float *encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
-                           int64_t padded_vocab, float *space);
+/* Reads row `row` of the output "logits" of `rows` rows into out [vocab], in float. Each rank of tp has computed those
+ * of a part of the padded vocabulary. */
+void encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
+                   int64_t padded_vocab, float *out);
+
+/* The numbers of an output, read a piece at a time; begin with .value alone. */
+enum { ENCODE_PIECE = 512 };
+typedef struct encode_numbers {
+    const mega_run_value *value;
+    int64_t first, count;       /* of the numbers in `piece` */
+    double piece[ENCODE_PIECE]; /* of any type */
+} encode_numbers;
+/* Returns number i. Ascending numbers are read once. */
+double encode_number(encode_numbers *x, int64_t i);
 
 #endif

@@ -54,12 +54,12 @@ static void add_losses(text_sums *sum, const mega_engine *e, const text *t, int6
 {
     mega_run_value loss;
     if (!mega_engine_run_output(e, MEGA_RUN_EVALUATE, "token_loss", &loss)) return;
+    encode_numbers x = {.value = &loss};
     for (int64_t begin = 0; begin < loss.count; begin += t->seq) {
         double of_window = 0, targets = 0;
         for (int64_t at = begin; at < begin + t->seq; at++) {
             if (!target_counts(t, window + at / t->seq, at % t->seq)) continue;
-            const double one =
-                loss.dtype == MEGA_F64 ? ((const double *)loss.data)[at] : ((const float *)loss.data)[at];
+            const double one = encode_number(&x, at);
             sum->loss += one;
             of_window += one;
             targets++;

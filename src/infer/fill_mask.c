@@ -156,9 +156,9 @@ static void filler_take(void *user, int64_t first)
     for (int64_t b = 0; b < samples; b++) {
         const filler_sample *s = &f->sample[b];
         for (int64_t i = 0; i < s->count; i++) {
-            const float *logits =
-                encode_logits(f->engine, &all, b * f->masks + i, rows, f->vocab, f->padded_vocab, f->logits);
-            if (mega_logits_are_finite(logits, f->vocab)) take_best(f, logits, f->out + (s->mask + i) * f->texts->top);
+            encode_logits(f->engine, &all, b * f->masks + i, rows, f->vocab, f->padded_vocab, f->logits);
+            if (mega_logits_are_finite(f->logits, f->vocab))
+                take_best(f, f->logits, f->out + (s->mask + i) * f->texts->top);
             else
                 f->is_infinite = true;
         }

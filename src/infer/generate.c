@@ -190,8 +190,7 @@ static mega_status show_logits(mega_generator *g, int b, const float *logits)
     const int64_t vocab = g->m.vocab;
     if (g->rules->logits == NULL || !draws(g, b)) return MEGA_OK;
     if (pp->size > 1) {
-        if (logits != NULL && logits != g->logits) memcpy(g->logits, logits, (size_t)vocab * sizeof *logits);
-        logits = g->logits;
+        logits = g->logits; /* there the last stage has read them */
         MEGA_TRY(mega_comm_broadcast(pp->comm, "logits", g->logits, vocab * (int64_t)sizeof *logits, pp->size - 1));
     }
     g->rules->logits(g->rules->user, b, logits, vocab);

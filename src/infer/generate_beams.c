@@ -57,12 +57,15 @@ static mega_status read_pending(mega_generator *g, mega_run *program)
 typedef struct ranked {
     mega_generator *g;
     mega_run program;
+    bool is_finite; /* all logits so far */
 } ranked;
 
 static const float *logits_of(void *user, int beam)
 {
     ranked *r = user;
-    return generator_row_logits(r->g, r->program, beam);
+    const float *logits = generator_row_logits(r->g, r->program, beam);
+    r->is_finite = r->is_finite && mega_logits_are_finite(logits, r->g->m.vocab);
+    return logits;
 }
 
 static int32_t last_of(void *user, int beam)
@@ -76,14 +79,11 @@ static mega_status rank_candidates(mega_generator *g, mega_run program)
 {
     const mega_axis *pp = &mega_engine_layout(g->engine)->pp;
     beams *b = g->beams;
-    ranked r = {.g = g, .program = program};
+    ranked r = {.g = g, .program = program, .is_finite = true};
     mega_run_value logits;
     if (mega_engine_run_output(g->engine, program, "logits", &logits)) {
-        bool is_finite = true;
-        for (int i = 0; i < (b->made == 0 ? 1 : b->options.width); i++)
-            is_finite = is_finite && mega_logits_are_finite(logits_of(&r, i), g->m.vocab);
-        b->best[0].token = NOT_FINITE;
-        if (is_finite) beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
+        beams_rank(b, g->m.vocab, g->options.draw_vocab, logits_of, last_of, &r);
+        if (!r.is_finite) b->best[0].token = NOT_FINITE;
     }
     MEGA_TRY(
         mega_comm_broadcast(pp->comm, "beams", b->best, (int64_t)sizeof *b->best * beams_candidates(b), pp->size - 1));

@@ -86,5 +86,6 @@ const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b
     const int64_t samples = generator_micro_batch(g), row = b % samples;
     mega_run_value all;
     if (!mega_engine_run_output_of(g->engine, program, "logits", b / samples, &all)) return NULL;
-    return encode_logits(g->engine, &all, row, samples, g->m.vocab, g->m.padded_vocab, g->logits);
+    encode_logits(g->engine, &all, row, samples, g->m.vocab, g->m.padded_vocab, g->logits);
+    return g->logits;
 }

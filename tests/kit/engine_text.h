@@ -88,7 +88,10 @@ static inline int text_fill(engine_text *t, mega_engine *e)
 
 static inline double text_number(const mega_run_value *v, int64_t i)
 {
-    return v->dtype == MEGA_F64 ? ((const double *)v->data)[i] : (double)((const float *)v->data)[i];
+    double wide;
+    float narrow;
+    mega_run_value_read(v, i, 1, v->dtype == MEGA_F64 ? (void *)&wide : &narrow);
+    return v->dtype == MEGA_F64 ? wide : (double)narrow;
 }
 
 static inline int32_t text_argmax(const mega_engine *e, const mega_run_value *logits, int b)

@@ -326,7 +326,7 @@ MEGA_CHECK_RESULT mega_status mega_engine_log_exchanges(mega_engine *e, bool str
  *     mega_engine_run(e, MEGA_RUN_DECODE, filled);               adds a row to each cache
  *     mega_engine_wait(e);
  *     if (mega_engine_run_output(e, MEGA_RUN_DECODE, "logits", &logits))   on the ranks of the last stage
- *         ...
+ *         mega_run_value_read(&logits, ...)
  *     filled[i]++;                                               for each sample whose row was a real one
  *
  * The ranks that share a model (those of tp and of pp) make the same calls in the same order. Data-parallel ranks have
@@ -359,15 +359,17 @@ MEGA_CHECK_RESULT mega_status mega_engine_run(mega_engine *e, mega_run program, 
  * the cache. */
 MEGA_CHECK_RESULT mega_status mega_engine_wait(mega_engine *e);
 
-/* Finds the output of this name (mega_output) of the last run of a program. *out points into the memory of the program:
- * it is valid until the next run, and complete once mega_engine_wait has returned MEGA_OK. Returns false, and leaves
- * *out unchanged, if no program of this rank has such an output (with a pipeline, another stage may have it). Local. */
+/* Finds the output of this name (mega_output) of the last run of a program. *out names memory of the program: it is
+ * valid until the next run, and complete once mega_engine_wait has returned MEGA_OK. Returns false, and leaves *out
+ * unchanged, if no program of this rank has such an output (with a pipeline, another stage may have it). Local. */
 typedef struct mega_run_value {
-    const void *data; /* borrowed */
+    const void *data; /* borrowed; memory of the device: mega_run_value_read reads it */
     mega_dtype dtype;
     int64_t count;
 } mega_run_value;
 bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *output, mega_run_value *out);
+/* Copies `count` numbers of a value, from number `first` on, to out [count] of its dtype. They must exist. Local. */
+void mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out);
 
 /* ---- checkpoints ----
  *

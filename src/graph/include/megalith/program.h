@@ -57,7 +57,8 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
 void mega_program_destroy(mega_program *p);
 
 /* Returns the memory of a named input, output or state, or NULL if the name or slot does not exist or memory is not
- * allocated yet. Each slot has its own inputs and states, except those that mega_program_options.passes covers. */
+ * allocated yet. It is the device's: written with mega_device_write, and read with mega_device_read. Each slot has its
+ * own inputs and states, except those that mega_program_options.passes covers. */
 void *mega_program_tensor(mega_program *p, const char *name, int slot);
 size_t mega_program_tensor_bytes(const mega_program *p, const char *name); /* 0 if the name does not exist */
 /* The named tensors of a program, numbered from 0; mega_program_named_get returns false after the last. */
@@ -81,8 +82,8 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
 typedef struct mega_program_loss {
     const char *name; /* borrowed */
     double coefficient;
-    const void *sum, *weight; /* [1] in the acc dtype, valid from one forward of the slot until the next; NULL before
-                                 allocation */
+    const void *sum, *weight; /* [1] in the acc dtype, on the device (mega_device_read), valid from one forward of the
+                                 slot until the next; NULL before allocation */
 } mega_program_loss;
 bool mega_program_loss_get(const mega_program *p, int number, int slot, mega_program_loss *out);
 /* The outputs that a model names (mega_output). mega_program_output_get returns false if the program has none of that
@@ -91,7 +92,7 @@ typedef struct mega_program_output {
     mega_dtype dtype;
     int64_t count;
     bool takes_gradient;
-    const void *value; /* valid from one forward of the slot until the next; NULL before allocation */
+    const void *value; /* on the device; valid from one forward of the slot until the next; NULL before allocation */
 } mega_program_output;
 int mega_program_num_outputs(const mega_program *p);
 bool mega_program_output_get(const mega_program *p, const char *name, int slot, mega_program_output *out);
@@ -139,7 +140,7 @@ typedef struct mega_observed {
     bool backward;
     bool is_partial; /* a partial sum, which a later collective sums over ranks */
     const char *op, *tensor;
-    const void *data; /* [rows, cols], valid during the call */
+    const void *data; /* [rows, cols], in memory of the host, valid during the call */
     mega_dtype dtype;
     int64_t rows, cols;
 } mega_observed;
