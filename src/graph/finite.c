@@ -2,10 +2,10 @@
  * where they are made, in the row of their op: what an algorithm makes infinite on purpose (op_row.infinite), and what
  * is multiplied by the loss scale (op_row.scaled), with all that is computed from it: in fp16 such gradients overflow
  * until the scale has come down. */
+#include "megalith/device_memory.h"
 #include "program_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- what the loss scale multiplies ---- */
 
@@ -31,7 +31,7 @@ void mega_graph_mark_scaled(mega_graph *g)
 /* ---- the search ---- */
 
 /* Returns the first value that is not finite, or with `nan_only` the first that is not a number; -1: none. */
-static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count, bool nan_only)
+static int64_t first_of_host(const void *x, mega_dtype dtype, int64_t count, bool nan_only)
 {
     for (int64_t i = 0; i < count; i++) {
         double v = 0;
@@ -43,6 +43,21 @@ static int64_t first_nonfinite(const void *x, mega_dtype dtype, int64_t count, b
         default: return -1;
         }
         if (nan_only ? isnan(v) : !isfinite(v)) return i;
+    }
+    return -1;
+}
+
+/* The same of values on the device. */
+static int64_t first_nonfinite(const char *x, mega_dtype dtype, int64_t count, bool nan_only)
+{
+    enum { PIECE = 512 };
+    double piece[PIECE]; /* of any type */
+    const size_t size = mega_dtype_size(dtype);
+    for (int64_t at = 0; at < count; at += PIECE) {
+        const int64_t n = count - at < PIECE ? count - at : PIECE;
+        mega_device_read(piece, x + (size_t)at * size, (size_t)n * size);
+        const int64_t first = first_of_host(piece, dtype, n, nan_only);
+        if (first >= 0) return at + first;
     }
     return -1;
 }

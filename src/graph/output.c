@@ -1,6 +1,7 @@
 /* Named outputs: their declaration in a model, reading one after a forward, and passing the gradient of a loss that the
  * caller computes to the backward. */
 #include "megalith/builder.h"
+#include "megalith/device_memory.h"
 #include "program_impl.h"
 
 #include <string.h>
@@ -142,6 +143,19 @@ static void output_store(void *to, mega_dtype dtype, int64_t i, double value)
     }
 }
 
+/* Writes numbers times a factor to the device, a piece at a time. */
+static void output_write(char *to, mega_dtype dtype, const float *from, int64_t count, double factor)
+{
+    enum { PIECE = 512 };
+    double piece[PIECE]; /* of any type */
+    const size_t size = mega_dtype_size(dtype);
+    for (int64_t at = 0; at < count; at += PIECE) {
+        const int64_t n = count - at < PIECE ? count - at : PIECE;
+        for (int64_t i = 0; i < n; i++) output_store(piece, dtype, i, (double)from[at + i] * factor);
+        mega_device_write(to + (size_t)at * size, piece, (size_t)n * size);
+    }
+}
+
 static mega_status output_check_gradient(const mega_program *p, const char *name, int slot, const float *gradient,
                                          int64_t count)
 {
@@ -170,11 +184,10 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
 {
     MEGA_TRY(output_check_gradient(p, name, slot, gradient, count));
     const graph_output *o = find_output(p, name);
-    const mega_dtype dtype = p->g->tensor[o->gradient].shape.dtype;
     const double divisor = p->g->results.per_token_loss ? 1.0 : weight;
     const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
-    void *to = mega_program_address(p, o->gradient, slot);
-    for (int64_t i = 0; i < count; i++) output_store(to, dtype, i, (double)gradient[i] * factor);
+    output_write(mega_program_address(p, o->gradient, slot), p->g->tensor[o->gradient].shape.dtype, gradient, count,
+                 factor);
     p->is_given[slot] = true;
     return MEGA_OK;
 }
@@ -183,7 +196,7 @@ void mega_program_forget_given(mega_program *p, int slot)
 {
     for (int i = 0; i < p->g->results.num_outputs && p->is_given[slot]; i++) {
         const int32_t d = p->g->results.output[i].gradient;
-        if (d != 0) memset(mega_program_address(p, d, slot), 0, mega_shape_bytes(&p->g->tensor[d].shape));
+        if (d != 0) mega_device_fill(mega_program_address(p, d, slot), 0, mega_shape_bytes(&p->g->tensor[d].shape));
     }
     p->is_given[slot] = false;
 }

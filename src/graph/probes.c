@@ -3,9 +3,8 @@
  * is checked; a search watches for the first value that is not finite; an observer is shown each result; a profile has
  * the time of each instruction. */
 #include "megalith/assert.h"
+#include "megalith/device_memory.h"
 #include "program_impl.h"
-
-#include <string.h>
 
 /* ---- runs with MEGA_CHECK ---- */
 
@@ -21,8 +20,21 @@ static void begin_blocks(mega_program *p, int i, int slot)
 {
     for (int k = 0; k < p->num_blocks; k++) {
         const plan_block *b = &p->block[k];
-        if (b->first == i) memset(block_memory(p, b, slot) + b->used, CANARY, b->bytes - b->used);
+        if (b->first == i) mega_device_fill(block_memory(p, b, slot) + b->used, CANARY, b->bytes - b->used);
     }
+}
+
+/* Returns how many bytes after the block were written to. */
+static size_t written_after(const plan_block *b, const unsigned char *memory)
+{
+    unsigned char piece[256];
+    for (size_t at = b->used; at < b->bytes; at += sizeof piece) {
+        const size_t n = b->bytes - at < sizeof piece ? b->bytes - at : sizeof piece;
+        mega_device_read(piece, memory + at, n);
+        for (size_t k = 0; k < n; k++)
+            if (piece[k] != CANARY) return at + k - b->used + 1;
+    }
+    return 0;
 }
 
 static void end_blocks(mega_program *p, int i, int slot)
@@ -31,11 +43,11 @@ static void end_blocks(mega_program *p, int i, int slot)
         const plan_block *b = &p->block[k];
         if (i < b->first || i > b->last) continue;
         unsigned char *m = block_memory(p, b, slot);
-        for (size_t n = b->used; n < b->bytes; n++)
-            MEGA_ASSERT(m[n] == CANARY, "program %s, instruction %d (%s in \"%s\") wrote %zu bytes past the end of %s",
-                        p->name, i, mega_op_table[p->g->op[i].kind]->name, p->g->op[i].scope, n - b->used + 1,
-                        b->tensor == 0 ? "its scratch" : p->g->tensor[b->tensor].name);
-        if (b->last == i) memset(m, RELEASED, b->used);
+        const size_t written = written_after(b, m);
+        MEGA_ASSERT(written == 0, "program %s, instruction %d (%s in \"%s\") wrote %zu bytes past the end of %s",
+                    p->name, i, mega_op_table[p->g->op[i].kind]->name, p->g->op[i].scope, written,
+                    b->tensor == 0 ? "its scratch" : p->g->tensor[b->tensor].name);
+        if (b->last == i) mega_device_fill(m, RELEASED, b->used);
     }
 }
 
@@ -66,6 +78,20 @@ static bool is_partial(const mega_graph *g, int32_t t)
     return false;
 }
 
+/* Shows a result to the observer: as it is, or a copy where the host cannot read it in place. */
+static void show_result(mega_program *p, mega_observed *made, size_t bytes)
+{
+    void *copy = mega_device_is_host() ? NULL : mega_malloc(bytes);
+    if (copy != NULL) {
+        mega_device_read(copy, made->data, bytes);
+        made->data = copy;
+    }
+    if (copy != NULL || mega_device_is_host()) p->observer(p->observer_user, made);
+    else if (p->failed.code == MEGA_OK)
+        mega_error_get_of(MEGA_NO_MEMORY("observer", "a copy of a result"), &p->failed);
+    mega_free(copy);
+}
+
 static void show_results(mega_program *p, int i, int slot)
 {
     const mega_graph *g = p->g;
@@ -74,17 +100,17 @@ static void show_results(mega_program *p, int i, int slot)
         const graph_tensor *t = &g->tensor[op->out[k]];
         if (op->out[k] == 0 || t->role != ROLE_VALUE) continue; /* gradients of parameters are still partial */
         const int64_t count = mega_shape_count(&t->shape), cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
-        const mega_observed made = {.program = p,
-                                    .instruction = i,
-                                    .backward = op->backward,
-                                    .is_partial = is_partial(g, op->out[k]),
-                                    .op = mega_op_table[op->kind]->name,
-                                    .tensor = t->name,
-                                    .data = mega_program_address(p, op->out[k], slot),
-                                    .dtype = t->shape.dtype,
-                                    .rows = count / cols,
-                                    .cols = cols};
-        p->observer(p->observer_user, &made);
+        mega_observed made = {.program = p,
+                              .instruction = i,
+                              .backward = op->backward,
+                              .is_partial = is_partial(g, op->out[k]),
+                              .op = mega_op_table[op->kind]->name,
+                              .tensor = t->name,
+                              .data = mega_program_address(p, op->out[k], slot),
+                              .dtype = t->shape.dtype,
+                              .rows = count / cols,
+                              .cols = cols};
+        show_result(p, &made, mega_shape_bytes(&t->shape));
     }
 }
 
