@@ -1,12 +1,14 @@
 /* Custom ops: C functions of the caller, one for the forward and one for the backward. Every thread of the team calls
- * them; 16-bit operands are widened before the call and results rounded after it. A call that fails leaves zeros, so
- * that later instructions still run and other ranks receive their messages; the program then returns the error. */
+ * them; 16-bit operands are widened before the call and results rounded after it. They work on the host: where it
+ * cannot reach the device's memory in place, operands are copied here before the call and results back after it. A call
+ * that fails leaves zeros, so that later instructions still run and other ranks receive their messages; the program
+ * then returns the error. */
 #include "megalith/builder.h"
+#include "megalith/device_memory.h"
 #include "program_impl.h"
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <string.h>
 
 /* Operands `in` of custom: the inputs; of custom_grad: gradients of the outputs (0: none), then the inputs, then the
  * outputs. */
@@ -23,6 +25,7 @@ typedef struct custom_args {
     const mega_custom_op *op;
     const void *self;
     custom_failure *failure;
+    char *copies; /* memory for copies of the operands; NULL: the host reaches them in place */
     int num_in, num_out;
     bool is_backward;
     mega_dtype dtype; /* dtype that the function sees */
@@ -204,20 +207,37 @@ static bool is_widened(const custom_args *a, int k)
     return a->type[k] != a->dtype;
 }
 
-static size_t operand_bytes(const custom_args *a, int k)
+static size_t operand_bytes(const custom_args *a, int k, mega_dtype dtype)
 {
-    const size_t bytes = (size_t)(a->rows[k] * a->channels[k]) * mega_dtype_size(a->dtype);
+    return (size_t)(a->rows[k] * a->channels[k]) * mega_dtype_size(dtype);
+}
+
+static size_t aligned(size_t bytes)
+{
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+/* Bytes of the widened operands, and of copies of all if the host needs them. */
+static size_t room_bytes(const custom_args *a)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < a->num_in + a->num_out; k++) {
+        if (is_widened(a, k)) bytes += aligned(operand_bytes(a, k, a->dtype));
+        if (!mega_device_is_host()) bytes += aligned(operand_bytes(a, k, a->type[k]));
+    }
+    return bytes * (a->is_backward ? 2 : 1);
 }
 
 static size_t custom_scratch(const void *args, int threads)
 {
-    const custom_args *a = args;
-    size_t bytes = 0;
     (void)threads;
-    for (int k = 0; k < a->num_in + a->num_out; k++)
-        if (is_widened(a, k)) bytes += operand_bytes(a, k) * (a->is_backward ? 2 : 1);
-    return bytes;
+    return mega_device_is_host() ? room_bytes(args) : 0;
+}
+
+static void custom_release(void *args)
+{
+    mega_free(((custom_args *)args)->failure);
+    mega_free(((custom_args *)args)->copies);
 }
 
 static mega_status custom_prepare(void *args, int threads)
@@ -225,15 +245,19 @@ static mega_status custom_prepare(void *args, int threads)
     custom_args *a = args;
     (void)threads;
     a->failure = mega_calloc(1, sizeof *a->failure);
-    if (a->failure == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "custom op \"%s\": no memory", a->op->name);
+    if (!mega_device_is_host()) a->copies = mega_malloc(room_bytes(a));
+    if (a->failure == NULL || (!mega_device_is_host() && a->copies == NULL)) {
+        custom_release(args);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "custom op \"%s\": no memory", a->op->name);
+    }
     atomic_flag_clear(&a->failure->busy);
     return MEGA_OK;
 }
 
-static void custom_release(void *args)
-{
-    mega_free(((custom_args *)args)->failure);
-}
+/* An operand on the device, where the host reaches it, and as the function sees it. */
+typedef struct custom_seen {
+    void *operand, *here, *wide;
+} custom_seen;
 
 typedef struct custom_run {
     const custom_args *a;
@@ -284,44 +308,61 @@ static void custom_convert(mega_team *team, const custom_args *a, int k, void *d
     mega_cpu_convert.run(team, &c);
 }
 
-/* Returns the operand that the function sees: the operand itself, or a widened copy in the next piece of scratch. */
-static void *widened(mega_team *team, const custom_args *a, int k, void *operand, bool is_read, char **scratch)
+static void *custom_take(char **room, size_t bytes)
 {
-    if (operand == NULL || !is_widened(a, k)) return operand;
-    void *wide = *scratch;
-    *scratch += operand_bytes(a, k);
-    if (is_read) custom_convert(team, a, k, wide, a->dtype, operand, a->type[k]);
-    return wide;
+    void *taken = *room;
+    *room += aligned(bytes);
+    return taken;
+}
+
+/* Shows an operand to the function: itself, or copies in the next pieces of the room. */
+static custom_seen custom_see(mega_team *team, const custom_args *a, int k, void *operand, bool is_read, char **room)
+{
+    custom_seen s = {operand, operand, operand};
+    if (operand == NULL) return s;
+    if (!mega_device_is_host()) {
+        s.here = s.wide = custom_take(room, operand_bytes(a, k, a->type[k]));
+        if (is_read) mega_device_read(s.here, operand, operand_bytes(a, k, a->type[k]));
+    }
+    if (!is_widened(a, k)) return s;
+    s.wide = custom_take(room, operand_bytes(a, k, a->dtype));
+    if (is_read) custom_convert(team, a, k, s.wide, a->dtype, s.here, a->type[k]);
+    return s;
 }
 
 /* Rounds what the function wrote into the operand; zeros after a failure. */
-static void narrowed(mega_team *team, const custom_args *a, int k, void *operand, const void *wide)
+static void custom_written(mega_team *team, const custom_args *a, int k, const custom_seen *s)
 {
-    if (operand == NULL) return;
-    if (a->failure->record.code != MEGA_OK)
-        memset(operand, 0, (size_t)(a->rows[k] * a->channels[k]) * mega_dtype_size(a->type[k]));
-    else if (operand != wide)
-        custom_convert(team, a, k, operand, a->type[k], wide, a->dtype);
+    const size_t bytes = operand_bytes(a, k, a->type[k]);
+    if (s->operand == NULL) return;
+    if (a->failure->record.code != MEGA_OK) {
+        mega_device_fill(s->operand, 0, bytes);
+        return;
+    }
+    if (s->wide != s->here) custom_convert(team, a, k, s->here, a->type[k], s->wide, a->dtype);
+    if (s->here != s->operand) mega_device_write(s->operand, s->here, bytes);
 }
 
 static void custom_kernel_run(mega_team *team, const void *args)
 {
     const custom_args *a = args;
     custom_run r = {.a = a};
-    char *scratch = a->head.scratch;
+    custom_seen d_in[CUSTOM_IN], out[CUSTOM_OUT];
+    char *room = mega_device_is_host() ? a->head.scratch : a->copies;
     for (int i = 0; i < a->num_in; i++) {
-        r.in[i] = widened(team, a, i, a->value[i], true, &scratch);
-        r.d_in[i] = widened(team, a, i, a->gradient[i], false, &scratch);
+        r.in[i] = custom_see(team, a, i, a->value[i], true, &room).wide;
+        d_in[i] = custom_see(team, a, i, a->gradient[i], false, &room);
+        r.d_in[i] = d_in[i].wide;
     }
     for (int i = 0; i < a->num_out; i++) {
         const int k = a->num_in + i;
-        r.out[i] = widened(team, a, k, a->value[k], a->is_backward, &scratch);
-        r.d_out[i] = widened(team, a, k, a->gradient[k], true, &scratch);
+        out[i] = custom_see(team, a, k, a->value[k], a->is_backward, &room);
+        r.out[i] = out[i].wide;
+        r.d_out[i] = custom_see(team, a, k, a->gradient[k], true, &room).wide;
     }
     mega_team_run(team, custom_work, &r);
-    for (int i = 0; i < a->num_in && a->is_backward; i++) narrowed(team, a, i, a->gradient[i], r.d_in[i]);
-    for (int i = 0; i < a->num_out && !a->is_backward; i++)
-        narrowed(team, a, a->num_in + i, a->value[a->num_in + i], r.out[i]);
+    for (int i = 0; i < a->num_in && a->is_backward; i++) custom_written(team, a, i, &d_in[i]);
+    for (int i = 0; i < a->num_out && !a->is_backward; i++) custom_written(team, a, a->num_in + i, &out[i]);
 }
 
 void mega_custom_collect(mega_program *p, int instruction_number, const void *args)
