@@ -122,6 +122,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
         if (o->moment[i] != NULL) mega_pages_free(o->moment[i], moment_bytes(o, i));
     mega_free(o->norm_scratch);
     mega_free(o->wide);
+    mega_free(o->copies);
     mega_free(o->tensor_sum);
     mega_free(o->chunk_sum);
     mega_free(o->tensor);
@@ -133,7 +134,8 @@ void mega_optimizer_destroy(mega_optimizer *o)
 
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
-    size_t bytes = o->norm_scratch_bytes + optimizer_wide_bytes(o) + chunk_sum_bytes(o) + tensor_sum_bytes(o);
+    size_t bytes = o->norm_scratch_bytes + optimizer_wide_bytes(o) + chunk_sum_bytes(o) + tensor_sum_bytes(o) +
+                   optimizer_copies_bytes(o);
     for (int i = 0; i < moments_of(o); i++) bytes += moment_bytes(o, i);
     return bytes;
 }
@@ -229,6 +231,9 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     if (optimizer_wide_bytes(o) > 0) o->wide = mega_malloc(optimizer_wide_bytes(o));
     if (optimizer_wide_bytes(o) > 0 && o->wide == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for widened gradients");
+    if (optimizer_copies_bytes(o) > 0) o->copies = mega_malloc(optimizer_copies_bytes(o));
+    if (optimizer_copies_bytes(o) > 0 && o->copies == NULL)
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for copies of what %s updates", o->row->name);
     o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
     if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d spans", o->num_update);
     for (int i = 0; i < o->num_update; i++) bind_span(o, i);
@@ -363,18 +368,26 @@ void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call
 static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
     (void)i;
-    if (o->builtin != NULL && o->builtin->run != NULL) o->builtin->run(o->options.team, w);
+    if (o->builtin == NULL) {
+        optimizer_run_on_host(o, w);
+        return;
+    }
+    mega_device_begin();
+    if (o->builtin->run != NULL) o->builtin->run(o->options.team, w);
     else
         mega_optimizer_row_run(o->row, o->options.team, w);
+    mega_device_end();
 }
 
 void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     span_numbers(o, i, call);
-    mega_device_begin();
-    if (o->update[i].tensor >= 0) o->builtin->update_whole(o, i);
-    else
+    if (o->update[i].tensor < 0) {
         optimizer_each_piece(o, i, update_elements);
+        return;
+    }
+    mega_device_begin();
+    o->builtin->update_whole(o, i);
     mega_device_end();
 }
 

@@ -36,7 +36,8 @@ struct mega_optimizer {
     double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
     double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
-    float *wide; /* [OPTIMIZER_PIECE] gradients held in 16 bits, widened (optimizer_pieces.c); NULL: there are none */
+    float *wide;  /* [OPTIMIZER_PIECE] gradients held in 16 bits, widened (optimizer_pieces.c); NULL: there are none */
+    char *copies; /* of a piece that the caller's row updates, where the host cannot do so in place; else NULL */
     void *norm_scratch;
     size_t norm_scratch_bytes;
     int64_t updates;
@@ -73,6 +74,9 @@ const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int
 /* Calls `on` with the work of span i: once with all of it, or with each piece, whose gradients are widened. */
 typedef void optimizer_on_work(mega_optimizer *o, int i, const optimizer_work *w);
 void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on);
+/* Runs the caller's row, which is the host's: in place, or on copies of a piece of the elements after another. */
+void optimizer_run_on_host(mega_optimizer *o, const optimizer_work *w);
+size_t optimizer_copies_bytes(const mega_optimizer *o); /* of o->copies */
 
 /* optimizer_spans.c. Cuts the flat buffers into the spans of this rank. Pure functions of the records and the
  * layout. */

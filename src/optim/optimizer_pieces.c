@@ -69,3 +69,51 @@ void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on)
         on(o, i, &piece);
     }
 }
+
+/* ---- the caller's row ---- */
+
+static size_t elements_bytes(const mega_optimizer *o, int64_t count)
+{
+    return (size_t)count * mega_dtype_size(mega_params_acc_dtype(o->params));
+}
+
+/* Parameter, gradient, states, rounded weight. */
+size_t optimizer_copies_bytes(const mega_optimizer *o)
+{
+    if (mega_device_is_host() || o->builtin != NULL) return 0;
+    return elements_bytes(o, OPTIMIZER_PIECE) * (size_t)(2 + mega_optimizer_row_states(o->row)) +
+           OPTIMIZER_PIECE * sizeof(uint16_t);
+}
+
+static void run_on_copies(mega_optimizer *o, const optimizer_work *w, int64_t at, int64_t count)
+{
+    const size_t first = elements_bytes(o, at), bytes = elements_bytes(o, count),
+                 room = elements_bytes(o, OPTIMIZER_PIECE);
+    const int states = mega_optimizer_row_states(o->row);
+    char *param = o->copies, *grad = param + room, *state = grad + room;
+    optimizer_work here = *w;
+    here.call.count = count;
+    here.call.param = param;
+    here.call.grad = grad;
+    here.call.state = here.state;
+    if (w->weight != NULL) here.weight = (uint16_t *)(void *)(state + (size_t)states * room);
+    mega_device_read(param, (const char *)w->call.param + first, bytes);
+    mega_device_read(grad, (const char *)w->call.grad + first, bytes);
+    for (int k = 0; k < states; k++) {
+        here.state[k] = state + (size_t)k * room;
+        mega_device_read(here.state[k], (const char *)w->state[k] + first, bytes);
+    }
+    mega_optimizer_row_run(o->row, o->options.team, &here);
+    mega_device_write((char *)w->call.param + first, param, bytes);
+    for (int k = 0; k < states; k++) mega_device_write((char *)w->state[k] + first, here.state[k], bytes);
+    if (w->weight != NULL) mega_device_write((uint16_t *)w->weight + at, here.weight, (size_t)count * sizeof(uint16_t));
+}
+
+void optimizer_run_on_host(mega_optimizer *o, const optimizer_work *w)
+{
+    if (mega_device_is_host()) mega_optimizer_row_run(o->row, o->options.team, w);
+    for (int64_t at = 0; at < w->call.count && !mega_device_is_host(); at += OPTIMIZER_PIECE) {
+        const int64_t left = w->call.count - at;
+        run_on_copies(o, w, at, left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE);
+    }
+}
