@@ -366,9 +366,28 @@ static mega_status initialize(mega_engine *e, uint32_t seed)
     return MEGA_OK;
 }
 
+/* Says once what of the caller's own the host computes on copies. */
+static void say_host_work(const mega_engine *e)
+{
+    const char *op = NULL;
+    for (int c = 0; c < e->programs.chunks && op == NULL; c++)
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS && op == NULL; k++) {
+            const mega_program *p = engine_program_of(&e->programs.chunk[c], k);
+            op = p != NULL ? mega_program_custom_op(p) : NULL;
+        }
+    if (op != NULL)
+        mega_info("custom op \"%s\" runs on the host: in each pass its operands are copied from the device, and its "
+                  "results to it",
+                  op);
+    if (e->optimizer != NULL && e->options.optimizer.row != NULL)
+        mega_info("optimizer %s runs on the host: in each step what it updates is copied from the device and back",
+                  e->options.optimizer.row->name);
+}
+
 static mega_status allocate_all(mega_engine *e)
 {
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
+    if (!mega_device_is_host() && e->layout->world.rank == 0) say_host_work(e);
     e->memory.is_allocated = true;
     mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
     return e->memory.initializes ? initialize(e, e->options.dropout_seed) : MEGA_OK;

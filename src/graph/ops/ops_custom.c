@@ -379,6 +379,13 @@ void mega_custom_collect(mega_program *p, int instruction_number, const void *ar
     failed->code = MEGA_OK;
 }
 
+const char *mega_program_custom_op(const mega_program *p)
+{
+    for (int i = 0; i < p->g->num_ops; i++)
+        if (p->g->op[i].kind == OP_CUSTOM) return p->g->op[i].attr.custom->name;
+    return NULL;
+}
+
 static const mega_kernel custom_kernel = {.name = "custom",
                                           .run = custom_kernel_run,
                                           .prepare = custom_prepare,

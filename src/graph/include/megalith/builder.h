@@ -145,11 +145,11 @@ void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, doub
  * zero. x must be whole on every tp rank. */
 void mega_output(const mega_builder *b, const char *name, mega_tensor x);
 
-/* ---- custom ops, on the CPU ---- */
+/* ---- custom ops, which run on the host ---- */
 
 /* Arguments of one run of a custom op. Tensors are [rows, channels] of `dtype`: F32, or F64 in an F64 program; a vector
- * has one channel. 16-bit tensors are widened before the call and rounded after it. All pointers are borrowed for the
- * call. */
+ * has one channel. 16-bit tensors are widened before the call and rounded after it. All pointers are to memory of the
+ * host, borrowed for the call: the tensors themselves, or copies where the host cannot reach the device's memory. */
 typedef struct mega_custom_call {
     int num_in, num_out;
     const void *const *in;

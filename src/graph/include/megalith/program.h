@@ -183,5 +183,6 @@ mega_status mega_program_print(const mega_program *p, mega_buffer *out);
  * reports the first call that differs, with the call of each rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 int mega_program_num_instructions(const mega_program *p, bool backward);
+const char *mega_program_custom_op(const mega_program *p); /* the name of its first custom op; NULL: it has none */
 
 #endif

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* One update of consecutive elements. param, grad and state[] are F32 (F64 in an F64 program). */
+/* One update of consecutive elements. param, grad and state[] are F32 (F64 in an F64 program), in memory of the host:
+ * the elements themselves, or copies where the host cannot reach the device's memory. */
 typedef struct mega_optimizer_call {
     const double *option; /* in the order of the row's list of options */
     double lr, weight_decay;
