@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The kernels of src/backend/cuda/ as they are compiled for GPUs: none keeps registers in memory (a spill makes it slow,
-# and nothing else would say so), for sm_80 and sm_90; the PTX asks for no newer driver than it needs. With MEGA_ALL=1
-# also what nvcc makes of them, which takes minutes. What each kernel takes is left in cubin/record.txt of the build.
+# and nothing else would say so), for sm_80 and sm_90; the PTX asks for no newer driver than it needs. With
+# MEGA_DEVICE_SEEDS (make check-device) also what nvcc makes of them. What each kernel takes is left in cubin/record.txt
+# of the build.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 ls "$MEGA_BUILD"/ptx/*.ptx >/dev/null 2>&1 || skip "there is no PTX: clang 14 or newer with NVPTX is not there"
@@ -14,7 +15,7 @@ for image in ptx/*.ptx; do
 done
 grep -q '^MEGA_PTXAS:FILEPATH=/' CMakeCache.txt || skip "there is no ptxas: the spills of kernels were not looked at"
 targets=(spills)
-[ -z "${MEGA_ALL:-}" ] || targets+=(cubins)
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || targets+=(cubins)
 cmake --build . --target "${targets[@]}" >"$work/out" 2>&1 || { cat "$work/out"; fail "the kernels do not compile"; }
 
 # ptxas writes three lines a kernel: its name and chip, its stack and spills, its registers and shared memory.

@@ -1,6 +1,6 @@
 /* Compares each kernel of backend/cuda/ with the plain one, on the cases of ops_test_kernels: on random and awkward
  * shapes, in fp32 and bf16. It runs on the device that the driver's library has: the software device, or a GPU with
- * MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all shapes and three sets with MEGA_ALL=1.
+ * MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all in `make check-device`.
  * `device_test_kernels 'layer_norm*'` runs the tests of these kernels.
  *
  * A number may differ by 1e-5 (fp32) or by 2 units in the last place (bf16) of the largest number of its row. A second
@@ -307,7 +307,7 @@ static void test_kernel(void **state)
 static const char *open_driver(void)
 {
     const char *path = getenv("MEGA_CUDA_LIBRARY");
-    void *library = dlopen(path != NULL ? path : "libcuda.so.1", RTLD_NOW);
+    void *library = dlopen(path != NULL ? path : MEGA_CUDA_SOFTWARE, RTLD_NOW);
     if (library == NULL) return dlerror();
     bool is_complete = true;
 #define LOAD(member, symbol, params) \
@@ -347,7 +347,7 @@ int main(int argc, char **argv)
         printf("SKIPPED: no driver: %s\n", why);
         return 77;
     }
-    is_whole = getenv("MEGA_ALL") != NULL;
+    is_whole = getenv("MEGA_DEVICE_SEEDS") != NULL;
     open_device();
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return _cmocka_run_group_tests("kernels", tests, (size_t)count, NULL, NULL);

@@ -1,5 +1,5 @@
-/* A check of a kernel: its operands, which are the same for every type but for rounding. The file that includes this one
- * defines check_run, which compares two forms of the kernel. Part of ops_test_kernels and device_test_kernels. */
+/* A check of a kernel: its operands, which are the same for every type but for rounding. The file that includes this
+ * one defines check_run, which compares two forms of the kernel. Part of ops_test_kernels and device_test_kernels. */
 
 enum { MAX_OUTPUTS = 4, MAX_BLOCKS = 40, GUARD = 64 };
 

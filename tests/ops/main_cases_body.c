@@ -1,5 +1,5 @@
-/* Cases of the kernels that transformers use: embedding, norms, elementwise, cross-entropy, optimizers, products. Part of
- * ops_test_kernels and device_test_kernels. */
+/* Cases of the kernels that transformers use: embedding, norms, elementwise, cross-entropy, optimizers, products. Part
+ * of ops_test_kernels and device_test_kernels. */
 
 static int32_t *integers(check *k, int64_t n, int32_t lowest, int32_t count)
 {

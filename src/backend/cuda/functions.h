@@ -58,33 +58,30 @@ BODY float gelu_slope(float u, bool tanh_form)
     return s + u * s * rest * GELU_TWICE_K * (1.0f + 3.0f * 0.044715f * u * u);
 }
 
-BODY float activation_of(mega_activation_kind kind, float x)
-{
-    switch (kind) {
-    case MEGA_ACT_GELU_TANH: return gelu_of(x, true);
-    case MEGA_ACT_GELU: return gelu_of(x, false);
-    case MEGA_ACT_RELU: return x <= 0.0f ? 0.0f : x;
-    case MEGA_ACT_RELU_SQUARED: return x <= 0.0f ? 0.0f : x * x;
-    case MEGA_ACT_SILU: return x * logistic(x);
-    case MEGA_ACT_TANH: return device_tanh(x);
-    case MEGA_ACT_IDENTITY: return x;
-    default: return logistic(x);
-    }
-}
+typedef struct value_slope {
+    float value, slope;
+} value_slope;
 
-BODY float activation_slope(mega_activation_kind kind, float x)
+/* An activation and its slope at x. Of what the caller does not use, the compiler leaves no code. */
+BODY value_slope activation_at(mega_activation_kind kind, float x)
 {
-    const float s = logistic(x), rest = logistic(-x);
-    switch (kind) {
-    case MEGA_ACT_GELU_TANH: return gelu_slope(x, true);
-    case MEGA_ACT_GELU: return gelu_slope(x, false);
-    case MEGA_ACT_RELU: return x <= 0.0f ? 0.0f : x > 0.0f ? 1.0f : x;
-    case MEGA_ACT_RELU_SQUARED: return x <= 0.0f ? 0.0f : 2.0f * x;
-    case MEGA_ACT_SILU: return s + x * s * rest;
-    case MEGA_ACT_TANH: return 4.0f * logistic(2.0f * x) * logistic(-2.0f * x); /* 1 - tanh^2 without cancelling */
-    case MEGA_ACT_IDENTITY: return 1.0f;
-    default: return s * rest;
+    value_slope r = {x, 1.0f}; /* MEGA_ACT_IDENTITY */
+    if (kind == MEGA_ACT_GELU_TANH) {
+        r.value = gelu_of(x, true), r.slope = gelu_slope(x, true);
+    } else if (kind == MEGA_ACT_GELU) {
+        r.value = gelu_of(x, false), r.slope = gelu_slope(x, false);
+    } else if (kind == MEGA_ACT_RELU) {
+        r.value = x <= 0.0f ? 0.0f : x, r.slope = x <= 0.0f ? 0.0f : x > 0.0f ? 1.0f : x;
+    } else if (kind == MEGA_ACT_RELU_SQUARED) {
+        r.value = x <= 0.0f ? 0.0f : x * x, r.slope = x <= 0.0f ? 0.0f : 2.0f * x;
+    } else if (kind == MEGA_ACT_TANH) { /* the slope is 1 - tanh^2, without cancelling */
+        r.value = device_tanh(x), r.slope = 4.0f * logistic(2.0f * x) * logistic(-2.0f * x);
+    } else if (kind != MEGA_ACT_IDENTITY) {
+        const float s = logistic(x), slope = s * logistic(-x);
+        r.value = kind == MEGA_ACT_SILU ? x * s : s;
+        r.slope = kind == MEGA_ACT_SILU ? s + x * slope : slope;
     }
+    return r;
 }
 
 #endif

@@ -1,8 +1,8 @@
-/* Matrix product in bf16 by tensor cores (ops_linear.h): a block of four warps has 128 x 128 of c, a warp 64 x 64. Along
- * k it goes in slices of 32, of which the next is fetched while one is used. Part of gemm.cu. */
+/* Matrix product in bf16 by tensor cores (ops_linear.h): a block of four warps has 128 x 128 of c, a warp 64 x 64.
+ * Along k it goes in slices of 32, of which the next is fetched while one is used. Part of gemm.cu. */
 
-/* A slice in shared memory, as it lies in memory: 128 rows of 32, or 32 rows of 128 (is_across). Rows begin at multiples
- * of 16 bytes, and eight rows in a column are in different banks. */
+/* A slice in shared memory, as it lies in memory: 128 rows of 32, or 32 rows of 128 (is_across). Rows begin at
+ * multiples of 16 bytes, and eight rows in a column are in different banks. */
 enum { ALONG_LD = GEMM_BF16_DEPTH + 8, ACROSS_LD = GEMM_TILE + 8, SLICE = GEMM_TILE * ALONG_LD };
 typedef struct gemm_bf16_shared {
     uint16_t a[2][SLICE], b[2][SLICE];

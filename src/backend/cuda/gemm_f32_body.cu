@@ -1,6 +1,6 @@
-/* Matrix product in fp32 by multiply-adds (ops_linear.h): a block has 128 x 128 of c, a thread 8 x 8 of them, four rows
- * and columns and those 64 further on. Along k it goes in slices of 8, of which the next is fetched into registers while
- * one is used. Part of gemm.cu. */
+/* Matrix product in fp32 by multiply-adds (ops_linear.h): a block has 128 x 128 of c, a thread 8 x 8 of them, four
+ * rows and columns and those 64 further on. Along k it goes in slices of 8, of which the next is fetched into registers
+ * while one is used. Part of gemm.cu. */
 
 enum { F32_LD = GEMM_TILE + 4, F32_PIECE = GEMM_TILE * GEMM_F32_DEPTH / GEMM_F32_THREADS };
 typedef struct gemm_f32_shared {

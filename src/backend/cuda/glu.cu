@@ -9,7 +9,7 @@ BODY void glu_run(const mega_glu_args *a, mega_dtype t)
         const eight g = load_eight(a->x, t, at + gate, p.left), u = load_eight(a->x, t, at + up, p.left);
         eight y;
         UNROLL
-        for (int k = 0; k < 8; k++) y.v[k] = activation_of(a->kind, g.v[k]) * u.v[k];
+        for (int k = 0; k < 8; k++) y.v[k] = activation_at(a->kind, g.v[k]).value * u.v[k];
         store_eight(a->y, t, p.at, p.left, y);
     }
 }
@@ -25,8 +25,9 @@ BODY void glu_grad_run(const mega_glu_grad_args *a, mega_dtype t)
         eight dg, du;
         UNROLL
         for (int k = 0; k < 8; k++) {
-            dg.v[k] = dy.v[k] * u.v[k] * activation_slope(a->kind, g.v[k]);
-            du.v[k] = dy.v[k] * activation_of(a->kind, g.v[k]);
+            const value_slope act = activation_at(a->kind, g.v[k]);
+            dg.v[k] = dy.v[k] * u.v[k] * act.slope;
+            du.v[k] = dy.v[k] * act.value;
         }
         store_eight(a->dx, t, at + gate, p.left, dg);
         store_eight(a->dx, t, at + up, p.left, du);

@@ -10,7 +10,7 @@
 
 #define BODY DEVICE __attribute__((always_inline))
 
-/* The kernels NAME_f32 and NAME_bf16, which call NAME_run. */
+/* The kernels of a name for F32 and BF16, which call the name's function. */
 #define KERNELS_BY_TYPE(name, type, threads) \
     KERNEL(name##_f32, type, threads)        \
     {                                        \

@@ -48,7 +48,7 @@ static mega_cuda_call alone(const char *kernel, unsigned threads)
     return c;
 }
 
-/* call_NAME gives the launches of the kernel NAME for its arguments `a`. */
+/* The function that gives the launches of a kernel of this name for its arguments `a`. */
 #define CALL(name, type)                                \
     enum { name##_bytes = sizeof(type) };               \
     static mega_cuda_call name##_call(const type *a);   \

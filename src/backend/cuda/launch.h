@@ -22,8 +22,8 @@ typedef struct mega_cuda_call {
     size_t scratch;
 } mega_cuda_call;
 
-/* A kernel of MEGA_KERNEL_LIST; `source` is the name of the file, without .cu, that has all it launches. `call` looks at
- * the sizes and types of the arguments, at which pointers are NULL, and at how they are aligned. */
+/* A kernel of MEGA_KERNEL_LIST; `source` is the name of the file, without .cu, that has all it launches. `call` looks
+ * at the sizes and types of the arguments, and at which pointers are NULL. */
 typedef struct mega_cuda_kernel {
     const char *name, *source;
     size_t args_bytes;

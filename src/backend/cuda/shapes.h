@@ -15,8 +15,8 @@ enum {
     NORM_CHUNK = 65536 /* elements whose squares a block sums (kernels.h) */
 };
 
-/* Sums over rows: the rows of a chunk, of which there are at most 64, and the number of chunks. They depend on the shape
- * alone, and so do the bits of the sum. */
+/* Sums over rows: the rows of a chunk, of which there are at most 64, and the number of chunks. They depend on the
+ * shape alone, and so do the bits of the sum. */
 #define COLUMN_ROWS(rows)   ((rows) <= 4096 ? (int64_t)64 : ((rows) + 1023) / 1024 * 16)
 #define COLUMN_CHUNKS(rows) (((rows) + COLUMN_ROWS(rows) - 1) / COLUMN_ROWS(rows))
 
