@@ -2,7 +2,7 @@
  * software device. A rank puts its numbers into memory that all ranks share when its stream has come so far, and
  * takes the result when all have; long ones go in pieces. Sums are made in the order of ranks. A send ends only when
  * it is received: NCCL may hold less, and a program must not depend on it. */
-#include "nccl_calls.h"
+#include "number.h"
 #include "software.h"
 #include <fcntl.h>
 #include <sched.h>
@@ -68,46 +68,6 @@ typedef struct group_work {
 
 /* ---- numbers ---- */
 
-static size_t size_of(uint32_t type)
-{
-    switch (type) {
-    case NCCL_INT8: return 1;
-    case NCCL_F16:
-    case NCCL_BF16: return 2;
-    case NCCL_INT32:
-    case NCCL_F32: return 4;
-    case NCCL_INT64:
-    case NCCL_F64: return 8;
-    default: return 0;
-    }
-}
-
-static double number_at(const char *at, uint32_t type, size_t i)
-{
-    switch (type) {
-    case NCCL_F16: return (double)f16_low(((const uint16_t *)at)[i]);
-    case NCCL_BF16: return (double)bits_float((uint32_t)((const uint16_t *)at)[i] << 16);
-    case NCCL_F32: return (double)((const float *)at)[i];
-    case NCCL_F64: return ((const double *)at)[i];
-    case NCCL_INT32: return ((const int32_t *)at)[i];
-    case NCCL_INT64: return (double)((const int64_t *)at)[i];
-    default: return at[i];
-    }
-}
-
-static void number_put(char *at, uint32_t type, size_t i, double v)
-{
-    switch (type) {
-    case NCCL_F16: ((uint16_t *)at)[i] = (uint16_t)f16_pair((float)v, 0); break;
-    case NCCL_BF16: ((uint16_t *)at)[i] = (uint16_t)bf16_pair((float)v, 0); break;
-    case NCCL_F32: ((float *)at)[i] = (float)v; break;
-    case NCCL_F64: ((double *)at)[i] = v; break;
-    case NCCL_INT32: ((int32_t *)at)[i] = (int32_t)v; break;
-    case NCCL_INT64: ((int64_t *)at)[i] = (int64_t)v; break;
-    default: at[i] = (char)v; break;
-    }
-}
-
 /* Each partial sum is rounded to the type, but for 16 bits, which are added in f32 as NCCL does. */
 static double combine(double a, double b, uint32_t type, uint32_t op)
 {
@@ -121,7 +81,7 @@ static double combine(double a, double b, uint32_t type, uint32_t op)
 /* Elements of each rank's part in a piece. */
 static size_t piece_elements(const piece_work *w)
 {
-    const size_t all = MAILBOX / size_of(w->asked.type);
+    const size_t all = MAILBOX / number_bytes(w->asked.type);
     return w->asked.kind == REDUCE_SCATTER ? all / (size_t)w->comm->ranks : all;
 }
 
@@ -164,7 +124,7 @@ static void post(piece_work *w)
 {
     mailbox *box = own_box(w);
     size_t count;
-    const size_t first = piece_range(w, &count), size = size_of(w->asked.type);
+    const size_t first = piece_range(w, &count), size = number_bytes(w->asked.type);
     if (w->asked.kind == REDUCE_SCATTER)
         for (int r = 0; r < w->comm->ranks; r++)
             memcpy(box->data + (size_t)r * count * size, w->in + ((size_t)r * w->asked.count + first) * size,
@@ -209,17 +169,17 @@ static void reduce(const piece_work *w, size_t first, size_t count)
     const request *a = &w->asked;
     const size_t skip = a->kind == REDUCE_SCATTER ? (size_t)w->comm->rank * count : 0;
     for (size_t i = 0; i < count; i++) {
-        double sum = number_at(w->comm->shared->all[0].data, a->type, skip + i);
+        double sum = number_get(w->comm->shared->all[0].data, a->type, skip + i);
         for (int r = 1; r < w->comm->ranks; r++)
-            sum = combine(sum, number_at(w->comm->shared->all[r].data, a->type, skip + i), a->type, a->op);
-        number_put(w->out, a->type, first + i, sum);
+            sum = combine(sum, number_get(w->comm->shared->all[r].data, a->type, skip + i), a->type, a->op);
+        number_set(w->out, a->type, first + i, sum);
     }
 }
 
 static void take(piece_work *w)
 {
     size_t count;
-    const size_t first = piece_range(w, &count), size = size_of(w->asked.type), bytes = count * size;
+    const size_t first = piece_range(w, &count), size = number_bytes(w->asked.type), bytes = count * size;
     shared_comm *s = w->comm->shared;
     if (w->asked.kind != SEND) check_same(w);
     if (w->asked.kind == ALL_REDUCE || w->asked.kind == REDUCE_SCATTER) reduce(w, first, count);
@@ -279,7 +239,7 @@ static void group_note(void *user)
     const group_work *g = user;
     for (int i = 0; i < g->count; i++) {
         const piece_work *w = &g->work[i];
-        const size_t part = w->asked.count * size_of(w->asked.type), all = part * (size_t)w->comm->ranks;
+        const size_t part = w->asked.count * number_bytes(w->asked.type), all = part * (size_t)w->comm->ranks;
         const bool is_root = w->asked.kind != BROADCAST || (int)w->asked.root == w->comm->rank;
         if (w->asked.kind != RECEIVE && is_root)
             watch_range(w->in, w->asked.kind == REDUCE_SCATTER ? all : part, false);
@@ -323,7 +283,7 @@ nccl_result ncclGroupEnd(void)
 static nccl_result add(collective kind, const void *in, void *out, size_t count, unsigned type, unsigned op,
                        unsigned root, nccl_comm comm, cu_stream stream)
 {
-    if (comm == NULL || size_of(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
+    if (comm == NULL || number_bytes(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
         return NCCL_INVALID_ARGUMENT;
     if (comm->error != NCCL_OK) return comm->error;
     if (group.work.count > 0 && (group.stream != stream || group.work.count == MOST_GROUP)) {

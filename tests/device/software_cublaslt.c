@@ -1,0 +1,294 @@
+/* libcublasLt in software: products of matrices as work in a stream, summed in double and rounded once. What the real
+ * library may refuse is refused here too: addresses and strides that tensor cores cannot take, a bias without its
+ * pointer. */
+#include "cublaslt_calls.h"
+#include "number.h"
+#include "software.h"
+#include <stdlib.h>
+
+#define X(name, symbol, params) cublas_status symbol params;
+MEGA_CUBLASLT_FUNCTIONS(X)
+#undef X
+size_t cublasLtGetVersion(void);
+
+struct cublasLtContext {
+    int unused;
+};
+struct cublaslt_product_data {
+    unsigned sum_type;
+    int32_t transpose[2];
+    uint32_t epilogue;
+    const void *bias;
+};
+struct cublaslt_matrix_data {
+    uint32_t type; /* NCCL's */
+    uint64_t rows, cols;
+    int64_t stride, batch_stride;
+    int32_t batches;
+};
+struct cublaslt_preference_data {
+    uint64_t workspace_bytes;
+};
+
+/* One product in a stream: everything by value. */
+typedef struct product_work {
+    struct cublaslt_product_data product;
+    struct cublaslt_matrix_data a, b, c, d;
+    const char *a_at, *b_at, *c_at;
+    char *d_at;
+    float alpha, beta;
+    char *workspace;
+    size_t workspace_bytes;
+} product_work;
+
+/* ---- computing ---- */
+
+static double element(const char *at, const struct cublaslt_matrix_data *m, int batch, uint64_t row, uint64_t col)
+{
+    return number_get(at, m->type, (size_t)(batch * m->batch_stride + (int64_t)row + (int64_t)col * m->stride));
+}
+
+static double operand(const char *at, const struct cublaslt_matrix_data *m, int is_transposed, int batch, uint64_t row,
+                      uint64_t col)
+{
+    return element(at, m, batch, is_transposed ? col : row, is_transposed ? row : col);
+}
+
+static uint64_t depth_of(const product_work *w)
+{
+    return w->product.transpose[0] ? w->a.rows : w->a.cols;
+}
+
+/* One column of d: the operand b is read once. */
+static void column_run(const product_work *w, int batch, uint64_t col, double *column)
+{
+    const uint64_t depth = depth_of(w);
+    for (uint64_t k = 0; k < depth; k++) column[k] = operand(w->b_at, &w->b, w->product.transpose[1], batch, k, col);
+    for (uint64_t row = 0; row < w->d.rows; row++) {
+        double sum = 0;
+        for (uint64_t k = 0; k < depth; k++)
+            sum += operand(w->a_at, &w->a, w->product.transpose[0], batch, row, k) * column[k];
+        sum *= (double)w->alpha;
+        if (w->beta != 0) sum += (double)w->beta * element(w->c_at, &w->c, batch, row, col);
+        if (w->product.epilogue == CUBLASLT_BIAS) sum += number_get(w->product.bias, w->d.type, (size_t)row);
+        number_set(w->d_at, w->d.type, (size_t)(batch * w->d.batch_stride + (int64_t)row + (int64_t)col * w->d.stride),
+                   sum);
+    }
+}
+
+static bool product_run(void *user)
+{
+    const product_work *w = user;
+    double *column = malloc((depth_of(w) + 1) * sizeof *column);
+    if (column == NULL) abort();
+    for (int batch = 0; batch < w->d.batches; batch++)
+        for (uint64_t col = 0; col < w->d.cols; col++) column_run(w, batch, col, column);
+    free(column);
+    /* What the workspace holds afterwards is nobody's business. */
+    if (w->workspace_bytes > 0) memset(w->workspace, 0xFF, w->workspace_bytes);
+    return true;
+}
+
+static void matrix_note(const char *at, const struct cublaslt_matrix_data *m, bool is_write)
+{
+    const size_t size = number_bytes(m->type);
+    for (int batch = 0; batch < m->batches; batch++)
+        for (uint64_t col = 0; col < m->cols; col++)
+            watch_range(at + (size_t)(batch * m->batch_stride + (int64_t)col * m->stride) * size, m->rows * size,
+                        is_write);
+}
+
+static void product_note(void *user)
+{
+    const product_work *w = user;
+    matrix_note(w->a_at, &w->a, false);
+    matrix_note(w->b_at, &w->b, false);
+    if (w->beta != 0) matrix_note(w->c_at, &w->c, false);
+    if (w->product.epilogue == CUBLASLT_BIAS) watch_range(w->product.bias, w->d.rows * number_bytes(w->d.type), false);
+    if (w->workspace_bytes > 0) watch_range(w->workspace, w->workspace_bytes, true);
+    matrix_note(w->d_at, &w->d, true);
+}
+
+/* ---- what is refused ---- */
+
+static bool is_matrix(const struct cublaslt_matrix_data *m, const char *at)
+{
+    const size_t size = number_bytes(m->type);
+    return at == NULL ||
+           (software_is_device(at, m->rows * size) && (uintptr_t)at % 16 == 0 && (size_t)m->stride * size % 16 == 0 &&
+            (m->batches == 1 || (size_t)m->batch_stride * size % 16 == 0));
+}
+
+static bool is_product(const product_work *w)
+{
+    const int32_t *t = w->product.transpose;
+    const uint64_t rows = t[0] ? w->a.cols : w->a.rows, cols = t[1] ? w->b.rows : w->b.cols;
+    const uint64_t depth = depth_of(w), depth_b = t[1] ? w->b.cols : w->b.rows;
+    return rows == w->d.rows && cols == w->d.cols && depth == depth_b && w->c.rows == rows && w->c.cols == cols &&
+           w->a.type == w->b.type && w->c.type == w->d.type && w->a.batches == w->d.batches &&
+           w->b.batches == w->d.batches && w->c.batches == w->d.batches &&
+           (w->product.sum_type != CUBLAS_SUM_TF32 || w->a.type == NCCL_F32) &&
+           (w->product.epilogue == CUBLASLT_PLAIN || w->product.bias != NULL);
+}
+
+/* ---- functions of the library ---- */
+
+static cublas_status enter(const char *name)
+{
+    return software_leave(software_enter_context(name, CU_UNKNOWN)) == CU_OK ? CUBLAS_OK : CUBLAS_INTERNAL_ERROR;
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130000;
+}
+
+cublas_status cublasLtCreate(cublaslt_handle *out)
+{
+    const cublas_status s = enter("cublasLtCreate");
+    if (s != CUBLAS_OK) return CUBLAS_NOT_INITIALIZED;
+    *out = calloc(1, sizeof **out);
+    return *out != NULL ? CUBLAS_OK : CUBLAS_ALLOC_FAILED;
+}
+
+cublas_status cublasLtDestroy(cublaslt_handle handle)
+{
+    free(handle);
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatmulDescCreate(cublaslt_product *out, unsigned sum_type, unsigned scale_type)
+{
+    const cublas_status s = enter("cublasLtMatmulDescCreate");
+    if (s != CUBLAS_OK) return s;
+    if ((sum_type != CUBLAS_SUM_F32 && sum_type != CUBLAS_SUM_TF32) || scale_type != CUBLAS_F32)
+        return CUBLAS_NOT_SUPPORTED;
+    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    (*out)->sum_type = sum_type;
+    (*out)->epilogue = CUBLASLT_PLAIN;
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatmulDescDestroy(cublaslt_product product)
+{
+    free(product);
+    return CUBLAS_OK;
+}
+
+static cublas_status take(void *to, size_t size, const void *value, size_t bytes)
+{
+    if (bytes != size) return CUBLAS_INVALID_VALUE;
+    memcpy(to, value, size);
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatmulDescSetAttribute(cublaslt_product product, unsigned attribute, const void *value,
+                                             size_t bytes)
+{
+    switch (attribute) {
+    case CUBLASLT_TRANSPOSE_A: return take(&product->transpose[0], 4, value, bytes);
+    case CUBLASLT_TRANSPOSE_B: return take(&product->transpose[1], 4, value, bytes);
+    case CUBLASLT_EPILOGUE: return take(&product->epilogue, 4, value, bytes);
+    case CUBLASLT_BIAS_POINTER: return take(&product->bias, sizeof product->bias, value, bytes);
+    default: return CUBLAS_NOT_SUPPORTED;
+    }
+}
+
+cublas_status cublasLtMatrixLayoutCreate(cublaslt_matrix *out, unsigned type, uint64_t rows, uint64_t cols,
+                                         int64_t stride)
+{
+    const cublas_status s = enter("cublasLtMatrixLayoutCreate");
+    if (s != CUBLAS_OK) return s;
+    if (stride < (int64_t)rows) return CUBLAS_INVALID_VALUE;
+    if (type != CUBLAS_F32 && type != CUBLAS_F16 && type != CUBLAS_BF16) return CUBLAS_NOT_SUPPORTED;
+    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    **out = (struct cublaslt_matrix_data){
+        type == CUBLAS_F32 ? NCCL_F32 : type == CUBLAS_F16 ? NCCL_F16 : NCCL_BF16, rows, cols, stride, 0, 1};
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatrixLayoutDestroy(cublaslt_matrix matrix)
+{
+    free(matrix);
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatrixLayoutSetAttribute(cublaslt_matrix matrix, unsigned attribute, const void *value,
+                                               size_t bytes)
+{
+    switch (attribute) {
+    case CUBLASLT_BATCH_COUNT: return take(&matrix->batches, 4, value, bytes);
+    case CUBLASLT_BATCH_STRIDE: return take(&matrix->batch_stride, 8, value, bytes);
+    default: return CUBLAS_NOT_SUPPORTED;
+    }
+}
+
+cublas_status cublasLtMatmulPreferenceCreate(cublaslt_preference *out)
+{
+    const cublas_status s = enter("cublasLtMatmulPreferenceCreate");
+    if (s != CUBLAS_OK) return s;
+    return (*out = calloc(1, sizeof **out)) != NULL ? CUBLAS_OK : CUBLAS_ALLOC_FAILED;
+}
+
+cublas_status cublasLtMatmulPreferenceDestroy(cublaslt_preference preference)
+{
+    free(preference);
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatmulPreferenceSetAttribute(cublaslt_preference preference, unsigned attribute,
+                                                   const void *value, size_t bytes)
+{
+    uint32_t reductions; /* how partial sums are added: no difference here */
+    switch (attribute) {
+    case CUBLASLT_WORKSPACE_BYTES: return take(&preference->workspace_bytes, 8, value, bytes);
+    case CUBLASLT_REDUCTIONS: return take(&reductions, sizeof reductions, value, bytes);
+    default: return CUBLAS_NOT_SUPPORTED;
+    }
+}
+
+/* One algorithm, which wants half of the workspace that it may have. */
+cublas_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle handle, cublaslt_product product, cublaslt_matrix a,
+                                             cublaslt_matrix b, cublaslt_matrix c, cublaslt_matrix d,
+                                             cublaslt_preference preference, int most, cublaslt_choice *choices,
+                                             int *count)
+{
+    const cublas_status s = enter("cublasLtMatmulAlgoGetHeuristic");
+    *count = 0;
+    if (s != CUBLAS_OK) return s;
+    if (handle == NULL || most < 1) return CUBLAS_INVALID_VALUE;
+    const product_work w = {.product = *product, .a = *a, .b = *b, .c = *c, .d = *d};
+    if (!is_product(&w) || !is_matrix(a, NULL)) return CUBLAS_NOT_SUPPORTED;
+    memset(choices, 0, sizeof *choices);
+    choices->algorithm.data[0] = 1;
+    choices->workspace_bytes = preference->workspace_bytes / 2;
+    *count = 1;
+    return CUBLAS_OK;
+}
+
+cublas_status cublasLtMatmul(cublaslt_handle handle, cublaslt_product product, const void *alpha, const void *a,
+                             cublaslt_matrix a_matrix, const void *b, cublaslt_matrix b_matrix, const void *beta,
+                             const void *c, cublaslt_matrix c_matrix, void *d, cublaslt_matrix d_matrix,
+                             const cublaslt_algorithm *algorithm, void *workspace, size_t workspace_bytes,
+                             cu_stream stream)
+{
+    const software_call call = {"cublasLtMatmul", NULL, product_run, product_note, sizeof(product_work)};
+    const product_work w = {*product,
+                            *a_matrix,
+                            *b_matrix,
+                            *c_matrix,
+                            *d_matrix,
+                            a,
+                            b,
+                            c,
+                            d,
+                            *(const float *)alpha,
+                            *(const float *)beta,
+                            workspace,
+                            workspace != NULL ? workspace_bytes : 0};
+    if (handle == NULL || (algorithm != NULL && algorithm->data[0] != 1)) return CUBLAS_INVALID_VALUE;
+    if (!is_product(&w)) return CUBLAS_INVALID_VALUE;
+    if (!is_matrix(a_matrix, a) || !is_matrix(b_matrix, b) || !is_matrix(c_matrix, c) || !is_matrix(d_matrix, d))
+        return CUBLAS_NOT_SUPPORTED;
+    return software_call_queue("cublasLtMatmul", stream, &call, &w) == CU_OK ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+}
