@@ -1,5 +1,5 @@
-/* The main program: `megalith COMMAND ARGS`. It knows the commands only through their rows (commands.h); the options
- * of each are in the composition (program.c). */
+/* The main program: `megalith COMMAND ARGS`. It knows the commands only through their rows (command_rows.h); the
+ * options of each are in the composition (program.c). */
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
@@ -24,9 +24,12 @@ typedef struct cli_row {
     const char *instead;  /* not implemented yet: what to do instead */
 } cli_row;
 
-#define UNPACK(...)                  __VA_ARGS__
-#define COMMAND(name_, shown_, run_) {.name = #name_, UNPACK run_},
-static const cli_row commands[] = {CLI_COMMANDS(COMMAND)};
+#define SHOWN(...)
+#define RUN(...)                    __VA_ARGS__
+#define COMMAND(name_, shown, run_) {.name = #name_, run_},
+static const cli_row commands[] = {
+#include "command_rows.h"
+};
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
 static const cli_row *find_row(const char *name)

@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNPACK(...)                  __VA_ARGS__
-#define COMMAND(name_, shown_, run_) {.name = #name_, UNPACK shown_},
-static const mega_command commands[] = {CLI_COMMANDS(COMMAND)};
+#define SHOWN(...) __VA_ARGS__
+#define RUN(...)
+#define COMMAND(name_, shown, run) {.name = #name_, shown},
+static const mega_command commands[] = {
+#include "command_rows.h"
+};
 
 // clang-format off
 #define AT(member) offsetof(mega_command_options, member)

@@ -53,6 +53,9 @@ for typed in tools/preprocess_data.py ./preprocess_data.py preprocess-data /opt/
     "$MEGALITH" "$typed" --help | grep -q "^usage: megalith preprocess_data" || fail "$typed"
 done
 "$MEGALITH" pretrain_gpt2.py --help | grep -q "^usage: megalith pretrain_gpt " || fail "pretrain_gpt2.py"
+for typed in generate sample.py infer; do
+    "$MEGALITH" "$typed" --help | grep -q "^usage: megalith generate_samples_gpt " || fail "$typed"
+done
 "$MEGALITH" tasks/main.py --help | grep -q "^usage: megalith tasks " || fail "tasks/main.py"
 
 for typed in checkpoint convert export; do

@@ -62,8 +62,8 @@ for command in checkpoint; do
 done
 refuses "24 unknown command" '"pretrian_gpt" is not a command|did you mean pretrain_gpt?' pretrian_gpt --num-layers 2
 refuses "24 a script of transformers" '"run_clm_flax.py" is not a command' run_clm_flax.py --num-layers 2
-refuses "24 a script of nanoGPT" '"sample.py" is not a command; megalith generate_samples_gpt does its work here' \
-    sample.py
+refuses "24 a script of another program" '"complete.py" is not a command; megalith generate_samples_gpt does its work' \
+    complete.py
 refuses "25 a launcher's ranks" '--local_rank 1 is not implemented yet|the MPI launcher that starts the ranks' \
     pretrain_gpt "${base[@]}" "${data[@]}" --local_rank 1
 refuses "three at once" \
