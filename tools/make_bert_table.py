@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes src/text/models/bert_table.c: the characters that BERT's steps of the PyPI package tokenizers treat otherwise than their
-category in src/text/unicode/unicode_table.c says, because it has the categories of Unicode 8:
+category in src/text/unicode/categories.txt says, because it has the categories of Unicode 8:
 
     tools/make_bert_table.py > src/text/models/bert_table.c
 """
@@ -11,7 +11,6 @@ import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
 DROP, PUNCTUATION, MARK = 1, 64, 128
-NAMES = "LuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCoCn"
 clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
 strip = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
 split = pre_tokenizers.BertPreTokenizer()
@@ -19,13 +18,11 @@ split = pre_tokenizers.BertPreTokenizer()
 
 def ours():
     here = os.path.dirname(os.path.abspath(__file__))
-    text = open(os.path.join(here, "../src/text/unicode/unicode_table.c"), encoding="utf-8").read()
-    numbers = re.search(r"mega_unicode_ranges\[\] = \{(.*?)\}", text, re.S)[1]
-    ranges = [int(x, 0) for x in numbers.replace("\n", " ").split(",") if x.strip()]
-    for r, after in zip(ranges, ranges[1:] + [0x110000 << 5]):
-        name = NAMES[2 * (r & 31):2 * (r & 31) + 2]
+    text = open(os.path.join(here, "../src/text/unicode/categories.txt"), encoding="utf-8").read()
+    ranges = [(int(cp, 16), name) for cp, name in re.findall(r"\b([0-9A-F]{4,6}) ([A-Z][a-z])\b", text)]
+    for (first, name), (after, _) in zip(ranges, ranges[1:] + [(0x110000, "")]):
         kind = DROP if name in ("Cc", "Cf", "Co") else MARK if name == "Mn" else PUNCTUATION if name[0] == "P" else 0
-        for c in range(r >> 5, after >> 5):
+        for c in range(first, after):
             yield c, name, kind
 
 

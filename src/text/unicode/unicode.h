@@ -7,7 +7,7 @@
 
 enum { MEGA_CLASS_OTHER = 0, MEGA_CLASS_LETTER = 1, MEGA_CLASS_NUMBER = 2, MEGA_CLASS_SPACE = 3 };
 
-/* unicode_table.c, made by tools/make_unicode_table.sh: code points at or above the limit are all "other". */
+/* Made of categories.txt by cmake/unicode.awk: code points at or above the limit are all "other". */
 extern const uint32_t mega_unicode_limit;
 extern const uint8_t mega_unicode_block[];       /* code point / 128 -> row */
 extern const uint8_t mega_unicode_classes[][32]; /* row: 128 classes of two bits */
