@@ -1,11 +1,6 @@
-/* The list of families. */
-#include "families.h"
-
+/* Finds families, and what belongs to them. */
+#include "hf_impl.h"
 #include <string.h>
-
-#define MEGA_FAMILY_ENTRY(name) &mega_family_##name,
-const mega_family *const mega_families[] = {MEGA_FAMILY_LIST(MEGA_FAMILY_ENTRY) NULL};
-#undef MEGA_FAMILY_ENTRY
 
 const mega_family *mega_family_find(const char *model_type)
 {

@@ -2,11 +2,17 @@
 #ifndef MEGALITH_HF_IMPL_H
 #define MEGALITH_HF_IMPL_H
 
-#include "families.h"
+#include "megalith/family.h"
 #include "megalith/hf_config.h"
 #include "megalith/memory.h"
 
 #include <jansson.h>
+
+/* Begins the definition of a family, one in each file of models/, of which the build makes the list of families
+ * (cmake/families.awk). Messages and pages have them in the order of their places; of several families that can hold a
+ * model the first is chosen. The last holds what no model of transformers can. */
+#define MEGA_FAMILY(place, name) const mega_family mega_family_##name
+extern const mega_family mega_family_gpt2;
 
 enum { HF_TAKEN = 96 };
 

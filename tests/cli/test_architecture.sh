@@ -114,8 +114,8 @@ done
 # What the recipe "A family" asks for: cases of the comparisons with transformers, and a row of the page.
 # unit_test_features has its own check.
 cases_of() { sed -n '/^CASES = {/,/^}/p' "$1"; }
-families=$(sed -n 's/^    X(\([a-z0-9_]*\)).*/\1/p' src/families/families.h)
-[ "$(wc -w <<<"$families")" -ge 20 ] || note "only these families were found in families.h: $families"
+families=$(sed -n 's/^MEGA_FAMILY([0-9]*, \([a-z0-9_]*\)).*/\1/p' src/families/models/*.c)
+[ "$(wc -w <<<"$families")" -ge 20 ] || note "only these families were found in families/models: $families"
 for name in $families; do
     type=$(sed -n 's/.*\.model_type = "\([^"]*\)".*/\1/p' "src/families/models/$name.c")
     grep -qF "\`$type\`" docs/families.md || note "docs/families.md has no row of the family $type"

@@ -78,6 +78,11 @@ builds_and_runs() { # patch
             "$tree/src/base/include/megalith/option.h" \
             "$tree/src/cli/options_impl.h" "$tree/$file" 2>log || { note "$name: $(cat log)"; return; }
     done < <(changed "$1" | grep '^src/foreign/.*\.txt$')
+    if changed "$1" | grep -q '^src/families/models/'; then # the list of families is made anew
+        sources+=(src/families/made_of_models.c)
+        awk -v output="$tree/${sources[-1]}" -f "$MEGA_SOURCE/cmake/families.awk" "$tree"/src/families/models/*.c \
+            2>log || { note "$name: $(cat log)"; return; }
+    fi
     for file in "${sources[@]}"; do objects+=("$(object_of "$file")"); done
     mkdir -p objects
     for file in "${sources[@]}" "${mains[@]}"; do compile_command "$file" "$(object_of "$file")"; done >compile

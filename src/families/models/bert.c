@@ -68,14 +68,14 @@ void hf_bert_finish(hf_reader *r, mega_model_shape *s)
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class default */
 }
 
-const mega_family mega_family_bert = {.model_type = "bert",
-                                      .architecture = architecture,
-                                      .keys = keys,
-                                      .net = {HF_ENCODER, HF_POST_NORM},
-                                      .names = &names,
-                                      .rope_keys = " ",
-                                      .ignored = hf_bert_ignored,
-                                      .other_heads = "cls.*",
-                                      .form = hf_bert_form,
-                                      .finish = hf_bert_finish,
-                                      .write = hf_put_labels};
+MEGA_FAMILY(180, bert) = {.model_type = "bert",
+                          .architecture = architecture,
+                          .keys = keys,
+                          .net = {HF_ENCODER, HF_POST_NORM},
+                          .names = &names,
+                          .rope_keys = " ",
+                          .ignored = hf_bert_ignored,
+                          .other_heads = "cls.*",
+                          .form = hf_bert_form,
+                          .finish = hf_bert_finish,
+                          .write = hf_put_labels};

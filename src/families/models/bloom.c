@@ -44,11 +44,11 @@ static void bloom_finish(hf_reader *r, mega_model_shape *s)
     s->ffn_hidden = 4 * s->hidden;
 }
 
-const mega_family mega_family_bloom = {.model_type = "bloom",
-                                       .architecture = architecture,
-                                       .keys = keys,
-                                       .net = {.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true},
-                                       .names = &names,
-                                       .rope_keys = " ",
-                                       .ignored = ignored,
-                                       .finish = bloom_finish};
+MEGA_FAMILY(150, bloom) = {.model_type = "bloom",
+                           .architecture = architecture,
+                           .keys = keys,
+                           .net = {.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true},
+                           .names = &names,
+                           .rope_keys = " ",
+                           .ignored = ignored,
+                           .finish = bloom_finish};

@@ -51,11 +51,11 @@ static void distilbert_finish(hf_reader *r, mega_model_shape *s)
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class default */
 }
 
-const mega_family mega_family_distilbert = {.model_type = "distilbert",
-                                            .architecture = architecture,
-                                            .keys = keys,
-                                            .net = {HF_ENCODER, HF_POST_NORM, .kept_attention = true},
-                                            .names = &names,
-                                            .rope_keys = " ",
-                                            .ignored = ignored,
-                                            .finish = distilbert_finish};
+MEGA_FAMILY(220, distilbert) = {.model_type = "distilbert",
+                                .architecture = architecture,
+                                .keys = keys,
+                                .net = {HF_ENCODER, HF_POST_NORM, .kept_attention = true},
+                                .names = &names,
+                                .rope_keys = " ",
+                                .ignored = ignored,
+                                .finish = distilbert_finish};

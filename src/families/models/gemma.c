@@ -44,7 +44,7 @@ static void gemma_finish(hf_reader *r, mega_model_shape *s)
     take_activation(r, s);
 }
 
-const mega_family mega_family_gemma = {
+MEGA_FAMILY(70, gemma) = {
     .model_type = "gemma",
     .architecture = architecture,
     .keys = keys,

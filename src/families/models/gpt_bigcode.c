@@ -69,12 +69,12 @@ static void gpt_bigcode_write_rest(const mega_model_shape *s, void *user, hf_put
     put(user, "multi_query", s->net.kv_heads == 1 ? "true" : "false");
 }
 
-const mega_family mega_family_gpt_bigcode = {.model_type = "gpt_bigcode",
-                                             .architecture = architecture,
-                                             .keys = keys,
-                                             .net = {.positions = MEGA_POSITIONS_TABLE},
-                                             .names = &names,
-                                             .rope_keys = " ",
-                                             .ignored = ignored,
-                                             .finish = gpt_bigcode_finish,
-                                             .write = gpt_bigcode_write_rest};
+MEGA_FAMILY(170, gpt_bigcode) = {.model_type = "gpt_bigcode",
+                                 .architecture = architecture,
+                                 .keys = keys,
+                                 .net = {.positions = MEGA_POSITIONS_TABLE},
+                                 .names = &names,
+                                 .rope_keys = " ",
+                                 .ignored = ignored,
+                                 .finish = gpt_bigcode_finish,
+                                 .write = gpt_bigcode_write_rest};

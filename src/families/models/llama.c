@@ -31,12 +31,12 @@ static void llama_finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias; /* attention_bias is that of all four */
 }
 
-const mega_family mega_family_llama = {.model_type = "llama",
-                                       .architecture = architecture,
-                                       .keys = keys,
-                                       .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
-                                       .names = &names,
-                                       .rope_keys = " ",
-                                       .theta = 10000.0,
-                                       .ignored = ignored,
-                                       .finish = llama_finish};
+MEGA_FAMILY(20, llama) = {.model_type = "llama",
+                          .architecture = architecture,
+                          .keys = keys,
+                          .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
+                          .names = &names,
+                          .rope_keys = " ",
+                          .theta = 10000.0,
+                          .ignored = ignored,
+                          .finish = llama_finish};

@@ -16,14 +16,14 @@ static const char *const architecture[] = {
 static const mega_family_names names = {HF_BERT_NAMES("bert"), HF_BERT_HEADS, .norm_1 = "attention.ln", .norm_2 = "ln",
                                         .final_norm = "bert.encoder.ln"};
 
-const mega_family mega_family_megatron_bert = {.model_type = "megatron-bert",
-                                               .architecture = architecture,
-                                               .keys = keys,
-                                               .net = {HF_ENCODER},
-                                               .names = &names,
-                                               .rope_keys = " ",
-                                               .ignored = hf_bert_ignored,
-                                               .other_heads = "cls.*",
-                                               .form = hf_bert_form,
-                                               .finish = hf_bert_finish,
-                                               .write = hf_put_labels};
+MEGA_FAMILY(190, megatron_bert) = {.model_type = "megatron-bert",
+                                   .architecture = architecture,
+                                   .keys = keys,
+                                   .net = {HF_ENCODER},
+                                   .names = &names,
+                                   .rope_keys = " ",
+                                   .ignored = hf_bert_ignored,
+                                   .other_heads = "cls.*",
+                                   .form = hf_bert_form,
+                                   .finish = hf_bert_finish,
+                                   .write = hf_put_labels};

@@ -26,18 +26,18 @@ static void mistral_finish(hf_reader *r, mega_model_shape *s)
     hf_take_window(r, s, 4096);
 }
 
-const mega_family mega_family_mistral = {.model_type = "mistral",
-                                         .architecture = architecture,
-                                         .keys = keys,
-                                         .net = {.positions = MEGA_POSITIONS_ROPE,
-                                                 .rms = true,
-                                                 .gated = true,
-                                                 .no_qkv_bias = true,
-                                                 .no_out_bias = true,
-                                                 .no_mlp_bias = true},
-                                         .names = &names,
-                                         .rope_keys = " ",
-                                         .theta = 10000.0,
-                                         .ignored = ignored,
-                                         .finish = mistral_finish,
-                                         .write = hf_put_window};
+MEGA_FAMILY(30, mistral) = {.model_type = "mistral",
+                            .architecture = architecture,
+                            .keys = keys,
+                            .net = {.positions = MEGA_POSITIONS_ROPE,
+                                    .rms = true,
+                                    .gated = true,
+                                    .no_qkv_bias = true,
+                                    .no_out_bias = true,
+                                    .no_mlp_bias = true},
+                            .names = &names,
+                            .rope_keys = " ",
+                            .theta = 10000.0,
+                            .ignored = ignored,
+                            .finish = mistral_finish,
+                            .write = hf_put_window};

@@ -64,12 +64,12 @@ static void opt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     put(user, "_remove_final_layer_norm", before && s->net.no_final_norm ? "true" : "false");
 }
 
-const mega_family mega_family_opt = {.model_type = "opt",
-                                     .architecture = architecture,
-                                     .keys = keys,
-                                     .net = {.positions = MEGA_POSITIONS_TABLE, .skipped_positions = 2},
-                                     .names = &names,
-                                     .rope_keys = " ",
-                                     .ignored = ignored,
-                                     .finish = opt_finish,
-                                     .write = opt_write_rest};
+MEGA_FAMILY(160, opt) = {.model_type = "opt",
+                         .architecture = architecture,
+                         .keys = keys,
+                         .net = {.positions = MEGA_POSITIONS_TABLE, .skipped_positions = 2},
+                         .names = &names,
+                         .rope_keys = " ",
+                         .ignored = ignored,
+                         .finish = opt_finish,
+                         .write = opt_write_rest};

@@ -41,18 +41,18 @@ static void phi3_finish(hf_reader *r, mega_model_shape *s)
     hf_refuse(r, key, json_object_get(r->json, key), "rope_type default or longrope, the only ones of model_type phi3");
 }
 
-const mega_family mega_family_phi3 = {.model_type = "phi3",
-                                      .architecture = architecture,
-                                      .keys = keys,
-                                      .net = {.positions = MEGA_POSITIONS_ROPE,
-                                              .rms = true,
-                                              .gated = true,
-                                              .no_qkv_bias = true,
-                                              .no_out_bias = true,
-                                              .no_mlp_bias = true},
-                                      .names = &names,
-                                      .rope_keys = " partial_rotary_factor original_max_position_embeddings ",
-                                      .theta = 10000.0,
-                                      .ignored = ignored,
-                                      .finish = phi3_finish,
-                                      .write = hf_put_window};
+MEGA_FAMILY(110, phi3) = {.model_type = "phi3",
+                          .architecture = architecture,
+                          .keys = keys,
+                          .net = {.positions = MEGA_POSITIONS_ROPE,
+                                  .rms = true,
+                                  .gated = true,
+                                  .no_qkv_bias = true,
+                                  .no_out_bias = true,
+                                  .no_mlp_bias = true},
+                          .names = &names,
+                          .rope_keys = " partial_rotary_factor original_max_position_embeddings ",
+                          .theta = 10000.0,
+                          .ignored = ignored,
+                          .finish = phi3_finish,
+                          .write = hf_put_window};

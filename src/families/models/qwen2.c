@@ -47,7 +47,7 @@ static void qwen2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_layer_types(s, user, put);
 }
 
-const mega_family mega_family_qwen2 = {
+MEGA_FAMILY(40, qwen2) = {
     .model_type = "qwen2",
     .architecture = architecture,
     .keys = keys,

@@ -48,17 +48,17 @@ static void qwen3_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_layer_types(s, user, put);
 }
 
-const mega_family mega_family_qwen3 = {.model_type = "qwen3",
-                                       .architecture = architecture,
-                                       .keys = keys,
-                                       .net = {.positions = MEGA_POSITIONS_ROPE,
-                                               .rms = true,
-                                               .gated = true,
-                                               .no_mlp_bias = true,
-                                               .query_norm = MEGA_QUERY_NORM_HEAD},
-                                       .names = &names,
-                                       .rope_keys = " ",
-                                       .theta = 10000.0,
-                                       .ignored = ignored,
-                                       .finish = qwen3_finish,
-                                       .write = qwen3_write_rest};
+MEGA_FAMILY(50, qwen3) = {.model_type = "qwen3",
+                          .architecture = architecture,
+                          .keys = keys,
+                          .net = {.positions = MEGA_POSITIONS_ROPE,
+                                  .rms = true,
+                                  .gated = true,
+                                  .no_mlp_bias = true,
+                                  .query_norm = MEGA_QUERY_NORM_HEAD},
+                          .names = &names,
+                          .rope_keys = " ",
+                          .theta = 10000.0,
+                          .ignored = ignored,
+                          .finish = qwen3_finish,
+                          .write = qwen3_write_rest};

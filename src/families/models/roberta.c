@@ -35,12 +35,12 @@ void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_int(user, put, "max_position_embeddings", s->positions + s->net.skipped_positions);
 }
 
-const mega_family mega_family_roberta = {.model_type = "roberta",
-                                         .architecture = architecture,
-                                         .keys = keys,
-                                         .net = {HF_ENCODER, HF_POST_NORM},
-                                         .names = &hf_roberta_names,
-                                         .rope_keys = " ",
-                                         .ignored = hf_roberta_ignored,
-                                         .finish = hf_roberta_finish,
-                                         .write = hf_roberta_write};
+MEGA_FAMILY(200, roberta) = {.model_type = "roberta",
+                             .architecture = architecture,
+                             .keys = keys,
+                             .net = {HF_ENCODER, HF_POST_NORM},
+                             .names = &hf_roberta_names,
+                             .rope_keys = " ",
+                             .ignored = hf_roberta_ignored,
+                             .finish = hf_roberta_finish,
+                             .write = hf_roberta_write};

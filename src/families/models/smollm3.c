@@ -49,13 +49,13 @@ static void smollm3_write_rest(const mega_model_shape *s, void *user, hf_put *pu
     hf_put_layer_types(s, user, put);
 }
 
-const mega_family mega_family_smollm3 = {.model_type = "smollm3",
-                                         .architecture = architecture,
-                                         .keys = keys,
-                                         .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
-                                         .names = &names,
-                                         .rope_keys = " ",
-                                         .theta = 2000000.0,
-                                         .ignored = ignored,
-                                         .finish = smollm3_finish,
-                                         .write = smollm3_write_rest};
+MEGA_FAMILY(60, smollm3) = {.model_type = "smollm3",
+                            .architecture = architecture,
+                            .keys = keys,
+                            .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
+                            .names = &names,
+                            .rope_keys = " ",
+                            .theta = 2000000.0,
+                            .ignored = ignored,
+                            .finish = smollm3_finish,
+                            .write = smollm3_write_rest};

@@ -136,13 +136,12 @@ static void t5_finish(hf_reader *r, mega_model_shape *s)
     if (!s->net.untied && s->hidden > 0) s->net.logit_scale = 1.0 / sqrt((double)s->hidden);
 }
 
-const mega_family mega_family_t5 = {
-    .model_type = "t5",
-    .architecture = architecture,
-    .keys = keys,
-    .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE, .activation = MEGA_ACT_RELU},
-    .names = &hf_t5_names,
-    .rope_keys = " ",
-    .ignored = hf_t5_ignored,
-    .finish = t5_finish,
-    .write = hf_t5_write};
+MEGA_FAMILY(240, t5) = {.model_type = "t5",
+                        .architecture = architecture,
+                        .keys = keys,
+                        .net = {.t5 = MEGA_T5_ORIGINAL, .positions = MEGA_POSITIONS_NONE, .activation = MEGA_ACT_RELU},
+                        .names = &hf_t5_names,
+                        .rope_keys = " ",
+                        .ignored = hf_t5_ignored,
+                        .finish = t5_finish,
+                        .write = hf_t5_write};

@@ -13,16 +13,16 @@ static void umt5_finish(hf_reader *r, mega_model_shape *s)
     if (!s->net.untied && s->hidden > 0) s->net.logit_scale = 1.0 / sqrt((double)s->hidden);
 }
 
-const mega_family mega_family_umt5 = {.model_type = "umt5",
-                                      .architecture = architecture,
-                                      .keys = hf_mt5_keys,
-                                      .net = {.t5 = MEGA_T5_ORIGINAL,
-                                              .positions = MEGA_POSITIONS_NONE,
-                                              .activation = MEGA_ACT_GELU_TANH,
-                                              .gated = true,
-                                              .biases_by_layer = true},
-                                      .names = &hf_t5_names,
-                                      .rope_keys = " ",
-                                      .ignored = hf_t5_ignored,
-                                      .finish = umt5_finish,
-                                      .write = hf_t5_write};
+MEGA_FAMILY(260, umt5) = {.model_type = "umt5",
+                          .architecture = architecture,
+                          .keys = hf_mt5_keys,
+                          .net = {.t5 = MEGA_T5_ORIGINAL,
+                                  .positions = MEGA_POSITIONS_NONE,
+                                  .activation = MEGA_ACT_GELU_TANH,
+                                  .gated = true,
+                                  .biases_by_layer = true},
+                          .names = &hf_t5_names,
+                          .rope_keys = " ",
+                          .ignored = hf_t5_ignored,
+                          .finish = umt5_finish,
+                          .write = hf_t5_write};

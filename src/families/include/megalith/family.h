@@ -1,6 +1,6 @@
 /* A family of models in Hugging Face folders: a table of the keys of its config.json and the names of its tensors.
  * Reading and writing config.json both walk the table; model/block.c makes the model from the shape. To add a family:
- * one file in families/models/, its line in families/families.h, and what docs/recipes.md, "A family", asks for. */
+ * one file in families/models/, and what docs/recipes.md, "A family", asks for. */
 #ifndef MEGALITH_FAMILY_H
 #define MEGALITH_FAMILY_H
 
@@ -82,7 +82,7 @@ typedef struct mega_family {
                   void (*put)(void *user, const char *key, const char *json));
 } mega_family;
 
-/* Ends with NULL. */
+/* Ends with NULL; made of families/models/ by the build. */
 extern const mega_family *const mega_families[];
 /* Returns the family with this model_type, or NULL. */
 const mega_family *mega_family_find(const char *model_type);
