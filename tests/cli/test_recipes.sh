@@ -3,7 +3,8 @@
 # no more files than the recipe says, and the tests that it names pass with it. A patch begins with
 #   recipe: TITLE              the recipe, by its title in docs/recipes.md
 #   files: N                   how many files it may change at most, not counting tests
-#   numbers: ROOM              a room whose object files depend on what the patch changes: kinds of ops, a *_body.c
+#   numbers: ROOM              a room, or a file of one, whose objects depend on what the patch changes: kinds of ops,
+#                              a *_body.c, the table of commands
 #   tests: PROGRAM [FILTER]    a test program, and which of its tests to run; one line for each program
 # The test compiles the sources in the patch, the room of `numbers` and the test programs, without optimization, and
 # links them with the libraries of the build. If a change makes a patch no longer apply, repair the patch in the same
