@@ -3,6 +3,7 @@
 /^MEGA_FAMILY\(/ {
     split($0, part, /[(,) ]+/)
     place = part[2] + 0
+    if (place == 0 || part[3] == "") { print FILENAME ":" FNR ": error: MEGA_FAMILY(PLACE, NAME) is not in one line" >"/dev/stderr"; exit failed = 1 }
     if (place in name) { print FILENAME ":" FNR ": error: place " place " is that of " name[place] >"/dev/stderr"; exit failed = 1 }
     name[place] = part[3]
     for (i = ++count; i > 1 && places[i - 1] > place; i--) places[i] = places[i - 1]

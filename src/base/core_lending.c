@@ -5,7 +5,6 @@
 #include "megalith/threads.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* Features of the processor, and the number of cores that this process may use. */
 #include "base_impl.h"
-#include "megalith/memory.h"
 #include "megalith/threads.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SHA-256 (FIPS 180-4): blocks of 64 bytes, of which the last ends with a 1 bit, zeros and the length in bits. */
 #include "megalith/hash.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

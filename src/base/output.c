@@ -1,7 +1,6 @@
 /* Recognises outputs of this program by their content. */
 #include "megalith/output.h"
 #include "megalith/file.h"
-#include "megalith/memory.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,6 @@
 #include "megalith/file.h"
 #include "safetensors_impl.h"
 
-#include <string.h>
-
 struct mega_st_writer {
     mega_writer *file;
     const mega_st_entry *entry;

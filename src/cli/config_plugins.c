@@ -1,7 +1,6 @@
 /* The questions of `accelerate config` about DeepSpeed, fully sharded data parallelism and Megatron-LM. */
 #include "config_questions.h"
 #include "megalith/memory.h"
-#include <string.h>
 
 /* Stores a block of answers under its key. */
 static void put_block(config_answers *a, const char *key, json_t *block)

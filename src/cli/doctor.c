@@ -10,7 +10,6 @@
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 
-#include "megalith/kernels.h"
 #include "megalith/launch.h"
 #include <dlfcn.h>
 #include <jansson.h>

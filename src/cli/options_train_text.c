@@ -2,7 +2,6 @@
  * file (or under --data-cache-path), which the next run of the same file and tokenizer finds. This file names it. */
 #include "megalith/file.h"
 #include "megalith/hash.h"
-#include "megalith/log.h"
 #include "train_text.h"
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,6 @@
 #include "comm_impl.h"
 
 #if !defined(MEGA_HAVE_MPI)
-#include "megalith/assert.h"
 
 #include <stdio.h>
 #include <stdlib.h>

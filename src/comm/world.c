@@ -6,7 +6,6 @@
 #include "watch/record_impl.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "json_values.h"
 #include "megalith/json.h"
 #include "megalith/log.h"
-#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

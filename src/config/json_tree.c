@@ -4,7 +4,6 @@
 #include "megalith/memory.h"
 #include <ctype.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct member {

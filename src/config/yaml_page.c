@@ -1,6 +1,5 @@
 /* Writes docs/accelerate-yaml.md: every key of Accelerate's YAML, from the rows. */
 #include "config_impl.h"
-#include <stdio.h>
 #include <string.h>
 
 static void yaml_page_put_answer(const mega_option_row *row, mega_buffer *out)

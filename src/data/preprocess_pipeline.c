@@ -8,7 +8,6 @@
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "preprocess_impl.h"
-#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 

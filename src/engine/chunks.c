@@ -3,7 +3,6 @@
 #include "engine_build.h"
 #include "engine_losses.h"
 #include "engine_step.h"
-#include "megalith/assert.h"
 
 /* The chunks of this rank share the communication requests that a single program would have. */
 static int most_requests(const mega_engine *e)

@@ -14,7 +14,6 @@
 #include "megalith/utf8.h"
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

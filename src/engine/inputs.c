@@ -7,7 +7,6 @@
 #include "megalith/memory.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* The kinds of programs, from first to last, that fill their inputs from the same batch. */
 typedef struct kinds {

@@ -10,7 +10,6 @@
 #include "megalith/output.h"
 #include "megalith/step_monitor.h"
 
-#include <math.h>
 #include <string.h>
 
 struct engine_monitor {

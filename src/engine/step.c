@@ -10,7 +10,6 @@
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>
-#include <stdio.h>
 
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
 {

@@ -12,6 +12,8 @@
  * (cmake/families.awk). Messages and pages have them in the order of their places; of several families that can hold a
  * model the first is chosen. The last holds what no model of transformers can. */
 #define MEGA_FAMILY(place, name) const mega_family mega_family_##name
+/* The tables of its file, by the names that they have in each. */
+#define HF_TABLES .architecture = architecture, .keys = keys, .names = &names, .ignored = ignored
 extern const mega_family mega_family_gpt2;
 
 enum { HF_TAKEN = 96 };
@@ -141,6 +143,7 @@ int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as t
 #define HF_LLAMA_MLP_AS_ONE .up = "mlp.gate_up_proj", .down = "mlp.down_proj"
 #define HF_LLAMA_NORMS      .norm_1 = "input_layernorm", .norm_2 = "post_attention_layernorm"
 #define HF_LLAMA_NAMES      HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION, HF_LLAMA_MLP
+#define HF_LLAMA_NET        .positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true
 /* Norms of the outputs of attention and MLP, and of the heads of queries and keys. */
 #define HF_AFTER_NORMS .after_1 = "post_attention_layernorm", .after_2 = "post_feedforward_layernorm"
 #define HF_HEAD_NORMS  .q_norm = "q_norm", .k_norm = "k_norm"

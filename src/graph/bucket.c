@@ -4,8 +4,6 @@
 #include "megalith/threads.h"
 #include "program_impl.h"
 
-#include <string.h>
-
 static bool is_overwritten(const mega_program *p, int32_t gradient)
 {
     for (int i = 0; i < p->g->num_ops; i++)

@@ -2,7 +2,6 @@
  * the program waits for it just before its first use, which the schedule pass determines, or at the end of the phase.
  * For the exchange of a bucket the place pass inserts an instruction that waits; otherwise the end of the step waits.
  * Until then, communication progresses whenever an instruction starts, and the plan does not reuse its memory. */
-#include "megalith/assert.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"

@@ -3,7 +3,6 @@
 #include "megalith/hash.h"
 #include "model_impl.h"
 
-#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,6 @@
 #include "megalith/parameter_request.h"
 #include "model_impl.h"
 
-#include <stdio.h>
-
 mega_builder parts_builder(const mega_model_parts *p, mega_mode mode, mega_graph *g)
 {
     return (mega_builder){.graph = g,

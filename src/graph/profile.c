@@ -315,11 +315,3 @@ void mega_profile_trace_tail(mega_buffer *out)
 {
     mega_buffer_printf(out, "\n]}\n");
 }
-
-void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out)
-{
-    const mega_profile_rank alone = {0, threads, mega_profile_begin(p)};
-    mega_profile_trace_head(out);
-    mega_profile_trace_events(p, &alone, out);
-    mega_profile_trace_tail(out);
-}

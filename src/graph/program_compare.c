@@ -5,7 +5,6 @@
 #include "program_impl.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Returns whether the instruction starts a collective or the exchange of a bucket over `comm`. */
 static bool is_met_in(const instruction *op, const mega_comm *comm)

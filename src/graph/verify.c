@@ -1,7 +1,6 @@
 /* Checks the invariants of a graph between passes. A violation is a bug of megalith or of a model function; the message
  * names the pass after which it was found. */
 #include "graph_impl.h"
-#include "megalith/assert.h"
 
 #include <string.h>
 

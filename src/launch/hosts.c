@@ -2,7 +2,6 @@
 #include "launch_impl.h"
 #include "megalith/streams.h"
 #include <ctype.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

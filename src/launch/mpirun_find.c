@@ -4,7 +4,6 @@
 #include "megalith/config.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,7 +3,6 @@
 #include "launch_impl.h"
 #include "megalith/config.h"
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -8,7 +8,6 @@
 
 #include "megalith/json.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 struct mega_metrics {

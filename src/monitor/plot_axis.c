@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* The value, or its logarithm; NAN if it cannot be drawn. */
 static double on_scale(bool log, double v)

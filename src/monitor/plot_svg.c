@@ -3,7 +3,6 @@
 #include "plot_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 #define FONT         "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 #define NUM_COLORS   8

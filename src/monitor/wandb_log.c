@@ -4,8 +4,6 @@
 #include "wandb_log.h"
 #include "proto.h"
 
-#include <string.h>
-
 enum { BLOCK = 32768, HEAD = 7, WHOLE = 1, FIRST = 2, MIDDLE = 3, LAST = 4 };
 
 struct wandb_log {

@@ -26,7 +26,6 @@
  *       lr(k) = lr min(k / warmup, 1);  w = k^r (largest lr so far)^power;  c = w / (sum of all w so far) */
 #include "elementwise.h"
 #include <math.h>
-#include <stddef.h>
 
 /* ---- AdEMAMix: what changes from update to update ---- */
 

@@ -16,7 +16,6 @@
 #include "muon.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct coefficient_set {
     double a, b, c;

@@ -5,7 +5,6 @@
 #include "megalith/optim.h"
 #include "megalith/optimizer_state.h"
 #include "optimizer_impl.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

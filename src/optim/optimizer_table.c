@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 /* An update without bias correction is one after infinitely many. */
 static int64_t adam_update(const mega_optimizer_call *c)

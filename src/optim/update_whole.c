@@ -3,8 +3,6 @@
 #include "muon.h"
 #include "update_impl.h"
 
-#include <string.h>
-
 static size_t element_size(const mega_update *u)
 {
     return mega_dtype_size(mega_params_acc_dtype(u->params));

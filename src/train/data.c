@@ -1,10 +1,8 @@
 /* The data of a run: the task's datasets, the samplers, and the samples of a batch. */
-#include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/indexed.h"
 #include "megalith/log.h"
 #include "train_impl.h"
-#include <stdio.h>
 
 /* Returns the number of validation batches that the whole training reads, even if this run ends earlier. The formula
  * is Megatron's, because the number determines the order of samples. Without training there is one evaluation. */

@@ -1,9 +1,7 @@
 /* Evaluates a split and prints Megatron's lines. */
 #include "megalith/progress.h"
 #include "train_impl.h"
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Shows progress on the run's terminal, or, if the output is piped, like any other long operation. */
 static void evaluate_show(const trainer *t, mega_progress *shown, int64_t done, int64_t total)

@@ -1,6 +1,5 @@
 /* Everything before the first step: opens the checkpoint, takes options from it, opens the tokenizer, builds the
  * engine, loads weights. */
-#include "megalith/assert.h"
 #include "megalith/file.h"
 #include "megalith/json.h"
 #include "megalith/labelled.h"

@@ -81,7 +81,7 @@ static double step(mega_engine *e)
     need(mega_comm_barrier(mega_engine_layout(e)->world.comm, "begin"));
     need(mega_engine_train_batch(e, &r));
     mega_engine_profile(e, NULL);
-    mega_profile_trace(profile, 1, &trace);
+    mega_profile_trace_events(profile, &(mega_profile_rank){0, 1, mega_profile_begin(profile)}, &trace);
     need(mega_buffer_check(&trace, "trace"));
     const double ideal = (double)r.micro_batches * (forward_s + backward_s);
     double idle = waits(trace.data);

@@ -2,7 +2,6 @@
  * is closed. */
 #include "watch/exchange_impl.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #define PATIENCE_S 30.0 /* until a connection that sends no query is closed */

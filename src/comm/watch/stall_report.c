@@ -1,5 +1,4 @@
 /* Formats stall reports: who waits for whom in which call, and what a rank or a host is doing. */
-#include "megalith/threads.h"
 #include "watch/stall_impl.h"
 
 #include <string.h>

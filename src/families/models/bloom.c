@@ -45,10 +45,7 @@ static void bloom_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(150, bloom) = {.model_type = "bloom",
-                           .architecture = architecture,
-                           .keys = keys,
+                           HF_TABLES,
                            .net = {.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true},
-                           .names = &names,
                            .rope_keys = " ",
-                           .ignored = ignored,
                            .finish = bloom_finish};

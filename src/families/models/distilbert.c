@@ -52,10 +52,7 @@ static void distilbert_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(220, distilbert) = {.model_type = "distilbert",
-                                .architecture = architecture,
-                                .keys = keys,
+                                HF_TABLES,
                                 .net = {HF_ENCODER, HF_POST_NORM, .kept_attention = true},
-                                .names = &names,
                                 .rope_keys = " ",
-                                .ignored = ignored,
                                 .finish = distilbert_finish};

@@ -56,18 +56,12 @@ static void gemma2_write_rest(const mega_model_shape *s, void *user, hf_put *put
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(80, gemma2) = {.model_type = "gemma2",
-                           .architecture = architecture,
-                           .keys = keys,
-                           .net = {.positions = MEGA_POSITIONS_ROPE,
-                                   .rms = true,
-                                   .norm_plus_one = true,
-                                   .gated = true,
-                                   .no_mlp_bias = true,
-                                   .norm_place = MEGA_NORM_BOTH},
-                           .names = &names,
-                           .rope_keys = " ",
-                           .theta = 10000.0,
-                           .ignored = ignored,
-                           .finish = gemma2_finish,
-                           .write = gemma2_write_rest};
+MEGA_FAMILY(80, gemma2) = {
+    .model_type = "gemma2",
+    HF_TABLES,
+    .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true, .norm_place = MEGA_NORM_BOTH},
+    .rope_keys = " ",
+    .theta = 10000.0,
+    .finish = gemma2_finish,
+    .write = gemma2_write_rest,
+};

@@ -62,18 +62,10 @@ static void gemma3_text_write_rest(const mega_model_shape *s, void *user, hf_put
 }
 
 MEGA_FAMILY(90, gemma3_text) = {.model_type = "gemma3_text",
-                                .architecture = architecture,
-                                .keys = keys,
-                                .net = {.positions = MEGA_POSITIONS_ROPE,
-                                        .rms = true,
-                                        .norm_plus_one = true,
-                                        .gated = true,
-                                        .no_mlp_bias = true,
-                                        .norm_place = MEGA_NORM_BOTH,
-                                        .query_norm = MEGA_QUERY_NORM_HEAD},
-                                .names = &names,
+                                HF_TABLES,
+                                .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true,
+                                        .norm_place = MEGA_NORM_BOTH, .query_norm = MEGA_QUERY_NORM_HEAD},
                                 .rope_keys = " rope_local_base_freq ",
                                 .theta = 1000000.0,
-                                .ignored = ignored,
                                 .finish = gemma3_text_finish,
                                 .write = gemma3_text_write_rest};

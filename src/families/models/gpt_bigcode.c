@@ -70,11 +70,8 @@ static void gpt_bigcode_write_rest(const mega_model_shape *s, void *user, hf_put
 }
 
 MEGA_FAMILY(170, gpt_bigcode) = {.model_type = "gpt_bigcode",
-                                 .architecture = architecture,
-                                 .keys = keys,
+                                 HF_TABLES,
                                  .net = {.positions = MEGA_POSITIONS_TABLE},
-                                 .names = &names,
                                  .rope_keys = " ",
-                                 .ignored = ignored,
                                  .finish = gpt_bigcode_finish,
                                  .write = gpt_bigcode_write_rest};

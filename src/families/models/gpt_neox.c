@@ -45,12 +45,9 @@ static void gpt_neox_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(120, gpt_neox) = {.model_type = "gpt_neox",
-                              .architecture = architecture,
-                              .keys = keys,
+                              HF_TABLES,
                               .net = {.positions = MEGA_POSITIONS_ROPE},
-                              .names = &names,
                               .rope_keys = " rotary_pct rotary_emb_base ",
                               .theta = 10000.0,
                               .fraction = 0.25,
-                              .ignored = ignored,
                               .finish = gpt_neox_finish};

@@ -32,11 +32,8 @@ static void llama_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(20, llama) = {.model_type = "llama",
-                          .architecture = architecture,
-                          .keys = keys,
-                          .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
-                          .names = &names,
+                          HF_TABLES,
+                          .net = {HF_LLAMA_NET},
                           .rope_keys = " ",
                           .theta = 10000.0,
-                          .ignored = ignored,
                           .finish = llama_finish};

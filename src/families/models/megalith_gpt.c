@@ -54,12 +54,9 @@ static void megalith_gpt_write_rest(const mega_model_shape *s, void *user, hf_pu
 }
 
 MEGA_FAMILY(1000, megalith_gpt) = {.model_type = "megalith_gpt",
-                                   .architecture = architecture,
-                                   .keys = keys,
-                                   .names = &names,
+                                   HF_TABLES,
                                    .rope_keys = " partial_rotary_factor ",
                                    .theta = 10000.0,
-                                   .ignored = ignored,
                                    .is_own = true,
                                    .finish = megalith_gpt_finish,
                                    .write = megalith_gpt_write_rest};

@@ -46,12 +46,9 @@ static void megatron_t5_write_rest(const mega_model_shape *s, void *user, hf_put
 }
 
 MEGA_FAMILY(270, megatron_t5) = {.model_type = "megatron-t5",
-                                 .architecture = architecture,
-                                 .keys = keys,
+                                 HF_TABLES,
                                  .net = {.t5 = MEGA_T5_MEGATRON, .head_bias = true},
-                                 .names = &names,
                                  .rope_keys = " ",
-                                 .ignored = ignored,
                                  .is_own = true,
                                  .finish = megatron_t5_finish,
                                  .write = megatron_t5_write_rest};

@@ -27,17 +27,9 @@ static void mistral_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(30, mistral) = {.model_type = "mistral",
-                            .architecture = architecture,
-                            .keys = keys,
-                            .net = {.positions = MEGA_POSITIONS_ROPE,
-                                    .rms = true,
-                                    .gated = true,
-                                    .no_qkv_bias = true,
-                                    .no_out_bias = true,
-                                    .no_mlp_bias = true},
-                            .names = &names,
+                            HF_TABLES,
+                            .net = {HF_LLAMA_NET, .no_qkv_bias = true, .no_out_bias = true, .no_mlp_bias = true},
                             .rope_keys = " ",
                             .theta = 10000.0,
-                            .ignored = ignored,
                             .finish = mistral_finish,
                             .write = hf_put_window};

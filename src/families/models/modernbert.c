@@ -74,17 +74,14 @@ static void modernbert_write_rest(const mega_model_shape *s, void *user, hf_put 
 }
 
 MEGA_FAMILY(230, modernbert) = {.model_type = "modernbert",
-                                .architecture = architecture,
-                                .keys = keys,
+                                HF_TABLES,
                                 .net = {.is_encoder = true,
                                         .transform = true,
                                         .positions = MEGA_POSITIONS_ROPE,
                                         .embedding_norm = true,
                                         .first_unnormed = true,
                                         .gated = true},
-                                .names = &names,
                                 .rope_keys = " global_rope_theta local_rope_theta ",
                                 .theta = 160000.0,
-                                .ignored = ignored,
                                 .finish = modernbert_finish,
                                 .write = modernbert_write_rest};

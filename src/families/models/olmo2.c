@@ -30,17 +30,10 @@ static void olmo2_finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 
-MEGA_FAMILY(100, olmo2) = {.model_type = "olmo2",
-                           .architecture = architecture,
-                           .keys = keys,
-                           .net = {.positions = MEGA_POSITIONS_ROPE,
-                                   .rms = true,
-                                   .gated = true,
-                                   .no_mlp_bias = true,
-                                   .norm_place = MEGA_NORM_AFTER,
-                                   .query_norm = MEGA_QUERY_NORM_ALL},
-                           .names = &names,
-                           .rope_keys = " ",
-                           .theta = 10000.0,
-                           .ignored = ignored,
-                           .finish = olmo2_finish};
+MEGA_FAMILY(100, olmo2) = {
+    .model_type = "olmo2",
+    HF_TABLES,
+    .net = {HF_LLAMA_NET, .no_mlp_bias = true, .norm_place = MEGA_NORM_AFTER, .query_norm = MEGA_QUERY_NORM_ALL},
+    .rope_keys = " ",
+    .theta = 10000.0,
+    .finish = olmo2_finish};

@@ -65,11 +65,8 @@ static void opt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 }
 
 MEGA_FAMILY(160, opt) = {.model_type = "opt",
-                         .architecture = architecture,
-                         .keys = keys,
+                         HF_TABLES,
                          .net = {.positions = MEGA_POSITIONS_TABLE, .skipped_positions = 2},
-                         .names = &names,
                          .rope_keys = " ",
-                         .ignored = ignored,
                          .finish = opt_finish,
                          .write = opt_write_rest};

@@ -41,13 +41,11 @@ static const mega_family_names names = {.root = "model",
                                         .up = "mlp.fc1",
                                         .down = "mlp.fc2"};
 
-MEGA_FAMILY(130,
-            phi) = {.model_type = "phi",
-                    .architecture = architecture,
-                    .keys = keys,
-                    .net = {.positions = MEGA_POSITIONS_ROPE, .parallel = true, .shared_norm = true, .head_bias = true},
-                    .names = &names,
-                    .rope_keys = " partial_rotary_factor ",
-                    .theta = 10000.0,
-                    .fraction = 0.5,
-                    .ignored = ignored};
+MEGA_FAMILY(130, phi) = {
+    .model_type = "phi",
+    HF_TABLES,
+    .net = {.positions = MEGA_POSITIONS_ROPE, .parallel = true, .shared_norm = true, .head_bias = true},
+    .rope_keys = " partial_rotary_factor ",
+    .theta = 10000.0,
+    .fraction = 0.5,
+};

@@ -42,17 +42,9 @@ static void phi3_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(110, phi3) = {.model_type = "phi3",
-                          .architecture = architecture,
-                          .keys = keys,
-                          .net = {.positions = MEGA_POSITIONS_ROPE,
-                                  .rms = true,
-                                  .gated = true,
-                                  .no_qkv_bias = true,
-                                  .no_out_bias = true,
-                                  .no_mlp_bias = true},
-                          .names = &names,
+                          HF_TABLES,
+                          .net = {HF_LLAMA_NET, .no_qkv_bias = true, .no_out_bias = true, .no_mlp_bias = true},
                           .rope_keys = " partial_rotary_factor original_max_position_embeddings ",
                           .theta = 10000.0,
-                          .ignored = ignored,
                           .finish = phi3_finish,
                           .write = hf_put_window};

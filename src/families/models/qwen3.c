@@ -49,16 +49,9 @@ static void qwen3_write_rest(const mega_model_shape *s, void *user, hf_put *put)
 }
 
 MEGA_FAMILY(50, qwen3) = {.model_type = "qwen3",
-                          .architecture = architecture,
-                          .keys = keys,
-                          .net = {.positions = MEGA_POSITIONS_ROPE,
-                                  .rms = true,
-                                  .gated = true,
-                                  .no_mlp_bias = true,
-                                  .query_norm = MEGA_QUERY_NORM_HEAD},
-                          .names = &names,
+                          HF_TABLES,
+                          .net = {HF_LLAMA_NET, .no_mlp_bias = true, .query_norm = MEGA_QUERY_NORM_HEAD},
                           .rope_keys = " ",
                           .theta = 10000.0,
-                          .ignored = ignored,
                           .finish = qwen3_finish,
                           .write = qwen3_write_rest};

@@ -50,12 +50,9 @@ static void smollm3_write_rest(const mega_model_shape *s, void *user, hf_put *pu
 }
 
 MEGA_FAMILY(60, smollm3) = {.model_type = "smollm3",
-                            .architecture = architecture,
-                            .keys = keys,
-                            .net = {.positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true},
-                            .names = &names,
+                            HF_TABLES,
+                            .net = {HF_LLAMA_NET},
                             .rope_keys = " ",
                             .theta = 2000000.0,
-                            .ignored = ignored,
                             .finish = smollm3_finish,
                             .write = smollm3_write_rest};

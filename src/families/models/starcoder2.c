@@ -45,12 +45,9 @@ static void starcoder2_write_rest(const mega_model_shape *s, void *user, hf_put 
 }
 
 MEGA_FAMILY(140, starcoder2) = {.model_type = "starcoder2",
-                                .architecture = architecture,
-                                .keys = keys,
+                                HF_TABLES,
                                 .net = {.positions = MEGA_POSITIONS_ROPE},
-                                .names = &names,
                                 .rope_keys = " ",
                                 .theta = 10000.0,
-                                .ignored = ignored,
                                 .finish = starcoder2_finish,
                                 .write = starcoder2_write_rest};

@@ -4,7 +4,6 @@
 #include "edit_impl.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Returns the tensor whose gradient a use of `t` contributes to: for a view, the whole tensor. */
 static int32_t gradient_receiver(const mega_graph *g, int32_t t)

@@ -7,7 +7,6 @@
 #include "uses_impl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- insertions ---- */
 

@@ -2,8 +2,6 @@
  * the last. A span ends at the end of the forward, or if many other weights are used before the next use. */
 #include "place_impl.h"
 
-#include <string.h>
-
 typedef struct span {
     int bucket, first, last; /* instructions that use it */
     int64_t clock;           /* elements of all buckets used until then */

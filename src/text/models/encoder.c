@@ -1,7 +1,6 @@
 /* Text to ids: splits off added tokens first, and passes the text between them to the encoder of the tokenizer's
  * kind. */
 #include "encoder.h"
-#include <string.h>
 
 mega_encode_set mega_encode_set_for(mega_isa isa)
 {

@@ -1,7 +1,6 @@
 /* The encoder of a pipeline: splits normalized text, and merges the words. */
 #include "encoder.h"
 #include "megalith/utf8.h"
-#include <string.h>
 
 /* Unknown characters become their bytes, if all of them have tokens; else the unknown token, one for a row of them if
  * they are fused; else nothing. A byte that is not UTF-8 counts as a character. */

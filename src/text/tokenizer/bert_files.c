@@ -4,7 +4,6 @@
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
-#include "megalith/hash.h"
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"

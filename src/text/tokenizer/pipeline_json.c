@@ -2,7 +2,6 @@
  * refused by name, with its place in the file. */
 #include "base64.h"
 #include "json_cursor.h"
-#include "megalith/hash.h"
 #include "tokenizer_json.h"
 #include <stdio.h>
 #include <string.h>

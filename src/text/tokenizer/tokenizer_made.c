@@ -5,7 +5,6 @@
 #include "json_cursor.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
-#include <stdio.h>
 #include <string.h>
 
 static const char *const role_keys[MEGA_MADE_ROLES] = {"unk_token",  "cls_token", "sep_token", "pad_token",

@@ -6,7 +6,6 @@
 #include "symbols.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
-#include <stdio.h>
 #include <string.h>
 
 /* Appends the key of a token in a vocabulary file. */

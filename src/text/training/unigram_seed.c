@@ -4,7 +4,6 @@
 #include "unicode/unicode.h"
 #include "unigram_train.h"
 #include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 enum { LONGEST = 16, MOST_SEEDS = 1000000, MARK = 0x2581, UNCOVERED = 1 };

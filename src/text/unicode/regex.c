@@ -2,7 +2,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "regex.h"
 #include <pcre2.h>
-#include <string.h>
 
 struct mega_regex {
     pcre2_code *code;

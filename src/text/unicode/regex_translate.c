@@ -3,7 +3,6 @@
 #include "char_set.h"
 #include "megalith/utf8.h"
 #include "regex.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef struct translation {

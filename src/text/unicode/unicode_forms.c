@@ -1,6 +1,5 @@
 #include "unicode_forms.h"
 #include "megalith/utf8.h"
-#include <string.h>
 #include <utf8proc.h>
 
 /* Appends the normal form of valid UTF-8. The library's own function would allocate with malloc. */

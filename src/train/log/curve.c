@@ -1,7 +1,6 @@
 /* Stores the losses of a run in little memory and draws them on the terminal at its end. */
 #include "megalith/plot.h"
 #include "train_impl.h"
-#include <string.h>
 
 enum { POINTS = 2048, LEAST_POINTS = 10 };
 

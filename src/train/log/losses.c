@@ -4,7 +4,6 @@
 #include "train_impl.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *train_loss_name(const trainer *t)
 {

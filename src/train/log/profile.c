@@ -1,7 +1,6 @@
 /* --profile-trace and --profile-table: records each instruction of the iterations after --profile-step-start (counted
  * as in Megatron) up to --profile-step-end. When profiling is off, a step costs one extra branch. */
 #include "megalith/profile.h"
-#include "megalith/log.h"
 #include "megalith/threads.h"
 #include "train_impl.h"
 

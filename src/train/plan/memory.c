@@ -1,6 +1,5 @@
 /* Computes the memory that a run needs, by class, and checks that it fits. */
 #include "megalith/memory.h"
-#include "megalith/log.h"
 #include "train_impl.h"
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Writes the parts of a plan about multiple ranks: the layout, and the memory of each stage's ranks. */
 #include "train_impl.h"
-#include <string.h>
 
 static mega_layout_sizes sizes_of(const mega_train_options *cfg, int rank)
 {

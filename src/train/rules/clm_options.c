@@ -3,10 +3,7 @@
 #include "megalith/checkpoint.h"
 #include "megalith/file.h"
 #include "megalith/hf_config.h"
-#include "megalith/log.h"
 #include "tasks/train_clm.h"
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 // clang-format off

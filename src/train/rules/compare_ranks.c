@@ -6,7 +6,6 @@
 #include "megalith/train.h"
 #include "train_impl.h"
 #include <stdio.h>
-#include <string.h>
 
 enum { MOST_LINES = 4 };
 

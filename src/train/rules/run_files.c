@@ -5,8 +5,6 @@
 #include "megalith/metrics.h"
 #include "train_impl.h"
 #include "train_rules.h"
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

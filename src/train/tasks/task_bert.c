@@ -1,7 +1,6 @@
 /* pretrain_bert: the task row of encoders with BERT's heads, and their samples of sentences
  * (data/include/megalith/sentence_data.h). */
 #include "megalith/family.h"
-#include "megalith/log.h"
 #include "rules/train_rules.h"
 #include "task_gpt.h"
 
@@ -128,19 +127,12 @@ const mega_task train_task_bert = {.command = "pretrain_bert",
                                    .stored_args = task_gpt_stored_args,
                                    .take_shape = take_shape,
                                    .check_folder = check_folder,
-                                   .leaves_shape_open = task_gpt_leaves_shape_open,
+                                   TASK_GPT_MODEL,
                                    .make_model = make_model,
-                                   .free_model = task_gpt_free_model,
                                    .compare = task_gpt_compare,
-                                   .warn = task_gpt_warn,
                                    .shape = task_gpt_shape_of_encoder,
                                    .describe = task_gpt_describe,
                                    .card = bert_card,
                                    .read_tokenizer = read_tokenizer,
                                    .make_data = make_data,
-                                   .join_data = task_gpt_join_data,
-                                   .free_data = task_gpt_free_data,
-                                   .data_hash = task_gpt_data_hash,
-                                   .look_at_data = task_gpt_look_at_data,
-                                   .dataset = task_gpt_dataset,
-                                   .order_hash = task_gpt_order_hash};
+                                   TASK_GPT_DATA};

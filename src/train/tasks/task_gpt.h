@@ -59,4 +59,11 @@ mega_status task_clm_look_at_data(const mega_task_data *d, uint64_t *content);
 mega_dataset task_clm_dataset(const mega_task_data *d);
 uint64_t task_clm_order_hash(const mega_task_data *d, int64_t samples);
 
+/* Members of the rows of tasks whose model or whose data is as GPT's. */
+#define TASK_GPT_MODEL \
+    .leaves_shape_open = task_gpt_leaves_shape_open, .free_model = task_gpt_free_model, .warn = task_gpt_warn
+#define TASK_GPT_DATA                                                                                  \
+    .join_data = task_gpt_join_data, .free_data = task_gpt_free_data, .data_hash = task_gpt_data_hash, \
+    .look_at_data = task_gpt_look_at_data, .dataset = task_gpt_dataset, .order_hash = task_gpt_order_hash
+
 #endif

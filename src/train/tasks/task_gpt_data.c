@@ -1,6 +1,5 @@
 /* The data of pretrain_gpt and pretrain_bert: reads samples from indexed data in Megatron's order (data/gpt_data.c).
  * Each sample is one row of a batch. */
-#include "megalith/log.h"
 #include "task_gpt.h"
 
 /* Number of tokens checked before the first step, so that a wrong tokenizer is reported at once and

@@ -1,7 +1,6 @@
 /* pretrain_t5: the task row of encoder-decoders, and their samples of sentences
  * (data/include/megalith/sentence_data.h). */
 #include "megalith/family.h"
-#include "megalith/log.h"
 #include "rules/train_rules.h"
 #include "task_gpt.h"
 
@@ -239,19 +238,12 @@ const mega_task train_task_t5 = {.command = "pretrain_t5",
                                  .stored_args = stored_args,
                                  .take_shape = task_gpt_take_shape,
                                  .check_folder = t5_check_folder,
-                                 .leaves_shape_open = task_gpt_leaves_shape_open,
+                                 TASK_GPT_MODEL,
                                  .make_model = t5_make_model,
-                                 .free_model = task_gpt_free_model,
                                  .compare = compare,
-                                 .warn = task_gpt_warn,
                                  .shape = t5_shape,
                                  .describe = t5_describe,
                                  .card = t5_card,
                                  .read_tokenizer = t5_read_tokenizer,
                                  .make_data = t5_make_data,
-                                 .join_data = task_gpt_join_data,
-                                 .free_data = task_gpt_free_data,
-                                 .data_hash = task_gpt_data_hash,
-                                 .look_at_data = task_gpt_look_at_data,
-                                 .dataset = task_gpt_dataset,
-                                 .order_hash = task_gpt_order_hash};
+                                 TASK_GPT_DATA};

@@ -73,7 +73,5 @@ double mega_profile_begin(const mega_profile *p); /* when the earliest event beg
 void mega_profile_trace_head(mega_buffer *out);
 void mega_profile_trace_events(const mega_profile *p, const mega_profile_rank *rank, mega_buffer *out);
 void mega_profile_trace_tail(mega_buffer *out);
-/* Writes the complete trace of a single rank. */
-void mega_profile_trace(const mega_profile *p, int threads, mega_buffer *out);
 
 #endif
