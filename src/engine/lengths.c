@@ -98,8 +98,8 @@ static void clear_kept(const mega_region *resident, const mega_program *p)
 {
     mega_program_memory m;
     mega_program_memory_get(p, &m);
-    memset(resident->base + resident->used, 0,
-           mega_program_region_bytes(p).resident - mega_region_round(m.packed_bytes));
+    mega_device_fill(resident->base + resident->used, 0,
+                     mega_program_region_bytes(p).resident - mega_region_round(m.packed_bytes));
 }
 
 static void free_overflow(engine_lengths *l)

@@ -3,7 +3,7 @@
 #ifndef MEGALITH_TESTS_ROUNDED_SUMS_H
 #define MEGALITH_TESTS_ROUNDED_SUMS_H
 
-#include "megalith/parameter.h"
+#include "device.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +28,11 @@ static inline void rounded_write(const mega_params *p, void *to, int64_t i, doub
     if (mega_params_acc_dtype(p) == MEGA_F64) ((double *)to)[i] = value;
     else
         ((float *)to)[i] = (float)value;
+}
+
+static inline size_t rounded_bytes(const mega_params *p, int param)
+{
+    return (size_t)mega_params_get(p, param)->count * mega_dtype_size(mega_params_acc_dtype(p));
 }
 
 static inline double rounded_add(const mega_params *p, double a, double b)
@@ -74,17 +79,22 @@ static inline void rounded_take(rounded_sums *s, const mega_params *p, int64_t m
     int64_t at = 0;
     for (int i = 0; i < mega_params_count(p); i++) {
         void *gradient = mega_params_grad(p, i);
-        for (int64_t k = 0; gradient != NULL && k < mega_params_get(p, i)->count; k++, at++) {
-            of[at] = rounded_add(p, of[at], rounded_read(p, gradient, k));
-            rounded_write(p, gradient, k, 0);
-        }
+        const size_t bytes = rounded_bytes(p, i);
+        void *copy = gradient != NULL ? device_copy(gradient, bytes) : NULL;
+        for (int64_t k = 0; copy != NULL && k < mega_params_get(p, i)->count; k++, at++)
+            of[at] = rounded_add(p, of[at], rounded_read(p, copy, k));
+        if (copy != NULL) mega_device_fill(gradient, 0, bytes);
+        free(copy);
     }
     if (is_last || (s->each && m % s->ranks == s->ranks - 1)) rounded_add_up(s, p);
     at = 0;
     for (int i = 0; is_last && i < mega_params_count(p); i++) {
         void *gradient = mega_params_grad(p, i);
-        for (int64_t k = 0; gradient != NULL && k < mega_params_get(p, i)->count; k++)
-            rounded_write(p, gradient, k, s->sum[at++]);
+        void *copy = gradient != NULL ? device_copy(gradient, rounded_bytes(p, i)) : NULL;
+        for (int64_t k = 0; copy != NULL && k < mega_params_get(p, i)->count; k++)
+            rounded_write(p, copy, k, s->sum[at++]);
+        if (copy != NULL) mega_device_write(gradient, copy, rounded_bytes(p, i));
+        free(copy);
     }
 }
 

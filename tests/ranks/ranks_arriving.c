@@ -3,6 +3,7 @@
  * On several ranks of dp the gathers of an update are still in progress when the step returns, and every call that
  * reads weights ends them. Steps one after the other give the same losses and weights as steps with such a call between
  * them, for whole batches and for micro-batches one at a time. */
+#include "device.h"
 #include "engine_run.h"
 #include "megalith/hash.h"
 #include "rank.h"
@@ -62,7 +63,10 @@ static uint64_t hash_of(const mega_engine *e)
     for (int i = 0; i < mega_params_count(p); i++) {
         const mega_param *r = mega_params_get(p, i);
         const void *weight = mega_params_weight(p, i); /* NULL: ZeRO 3 holds a slice */
-        if (weight != NULL) hash = mega_hash64(hash, weight, (size_t)r->count * sizeof(uint16_t));
+        if (weight == NULL) continue;
+        void *copy = device_copy(weight, (size_t)r->count * sizeof(uint16_t));
+        hash = mega_hash64(hash, copy, (size_t)r->count * sizeof(uint16_t));
+        free(copy);
     }
     return hash;
 }

@@ -36,6 +36,7 @@
  * The single rank uses micro-batches of two samples and no recomputation, for any layout, so that its results are kept
  * for the next row. refused: this model does not support the layout, and the engine must refuse it. */
 #include "cover.h"
+#include "device.h"
 #include "kinds_layers.h"
 #include "kinds_networks.h"
 #include "megalith/batch.h"
@@ -377,9 +378,12 @@ static uint64_t hash_weights(const mega_engine *e)
 {
     const mega_params *p = mega_engine_params(e);
     uint64_t hash = MEGA_HASH_START;
-    for (int i = 0; i < mega_params_count(p); i++)
-        hash = mega_hash64(hash, mega_params_master(p, i),
-                           (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p)));
+    for (int i = 0; i < mega_params_count(p); i++) {
+        const size_t bytes = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
+        void *weights = device_copy_owned(p, i);
+        hash = mega_hash64(hash, weights, bytes);
+        free(weights);
+    }
     return hash;
 }
 

@@ -7,6 +7,7 @@
  *
  * On one rank, and with tensor, pipeline and data parallelism and every stage of ZeRO, losses, metrics, gradient norm
  * and updates must be those of the formulas, and two runs must have the same bits. */
+#include "device.h"
 #include "engine_run.h"
 #include "megalith/builder.h"
 #include "rank.h"
@@ -225,8 +226,8 @@ static truth begin_truth(void)
     truth t;
     const layout one = {.is_alone = true};
     mega_engine *e = open_engine(NULL, &one);
-    memcpy(t.table, mega_params_master(mega_engine_params(e), 0), sizeof t.table);
-    memcpy(t.weight, mega_params_master(mega_engine_params(e), 1), sizeof t.weight);
+    mega_device_read(t.table, mega_params_master(mega_engine_params(e), 0), sizeof t.table);
+    mega_device_read(t.weight, mega_params_master(mega_engine_params(e), 1), sizeof t.weight);
     mega_engine_destroy(e);
     return t;
 }

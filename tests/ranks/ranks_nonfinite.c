@@ -4,6 +4,7 @@
  *   ranks_nonfinite backward: a gradient overflows after a finite loss (a pipeline)
  *   ranks_nonfinite evaluation: like forward, while a validation set is evaluated
  *   ranks_nonfinite save FOLDER: like forward, but only a save checks the weights */
+#include "device.h"
 #include "engine_run.h"
 #include "megalith/transformer.h"
 
@@ -16,8 +17,9 @@ static void scale(mega_params *p, const char *name, float factor)
 {
     const int i = mega_params_find(p, name);
     if (i < 0) return;
-    float *x = mega_params_master(p, i);
-    for (int64_t k = 0; k < mega_params_owned(p, i).count; k++) x[k] *= factor;
+    void *x = mega_params_master(p, i);
+    for (int64_t k = 0; k < mega_params_owned(p, i).count; k++)
+        device_set(x, MEGA_F32, k, device_number(x, MEGA_F32, k) * (double)factor);
 }
 
 static void plant(mega_engine *e, bool in_forward)

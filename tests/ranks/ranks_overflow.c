@@ -3,6 +3,7 @@
  * In the third step one value that rank R computes in its backward pass becomes infinite. All ranks must skip that
  * step, and from then on every rank must compute what ranks compute that never saw its samples: the same losses, norms
  * and weights, bit for bit. */
+#include "device.h"
 #include "engine_run.h"
 #include "rank.h"
 
@@ -83,9 +84,9 @@ static void compare_weights(const mega_engine *a, const mega_engine *b)
         const mega_range owned = mega_params_owned(x, i);
         const mega_param *p = mega_params_get(x, i);
         if (owned.count == 0) continue;
-        check(memcmp(mega_params_master_at(x, p->bucket, p->offset + owned.first),
-                     mega_params_master_at(y, p->bucket, p->offset + owned.first),
-                     (size_t)owned.count * sizeof(float)) == 0,
+        check(device_is_equal(mega_params_master_at(x, p->bucket, p->offset + owned.first),
+                              mega_params_master_at(y, p->bucket, p->offset + owned.first),
+                              (size_t)owned.count * sizeof(float)),
               p->name);
     }
 }

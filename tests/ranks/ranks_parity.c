@@ -17,6 +17,7 @@
  * odd: sizes that are no multiple of anything. After the steps, the gaps between parameters must be zero.
  * loss: mean over tokens, or mean of the means of micro-batches. ramp: the first steps have half the batch. spoil: the
  * last rank reads a wrong token in this step, which the test must find. */
+#include "device.h"
 #include "engine_run.h"
 #include "engine_trace.h"
 #include "megalith/gpt_data.h"
@@ -332,6 +333,7 @@ static void close_run(run *r)
     mega_team_destroy(r->team);
 }
 
+/* Number i of a copy. */
 static double number(const mega_params *p, const void *acc, int64_t i)
 {
     return mega_params_acc_dtype(p) == MEGA_F64 ? ((const double *)acc)[i] : (double)((const float *)acc)[i];
@@ -358,7 +360,7 @@ static difference compare_weight(const run *many, const run *one, int i)
     const mega_param *p = mega_params_get(a, i);
     const int j = mega_params_find(b, p->name);
     const mega_param *q = mega_params_get(b, j);
-    const void *x = mega_params_master(a, i), *y = mega_params_master(b, j);
+    void *x = device_copy_owned(a, i), *y = device_copy_owned(b, j);
     const mega_range owned = mega_params_owned(a, i);
     difference d = {0, 0};
     for (int64_t k = 0; k < owned.count; k++) {
@@ -370,6 +372,8 @@ static difference compare_weight(const run *many, const run *one, int i)
         d.apart += (u - v) * (u - v);
         d.size += v * v;
     }
+    free(x);
+    free(y);
     return d;
 }
 
@@ -428,7 +432,7 @@ static int compare_bits(const run *a, const run *b)
     const mega_params *p = mega_engine_params(a->engine), *q = mega_engine_params(b->engine);
     for (int i = 0; i < mega_params_count(p); i++) {
         const size_t bytes = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
-        if (memcmp(mega_params_master(p, i), mega_params_master(q, i), bytes) == 0) continue;
+        if (device_is_equal(mega_params_master(p, i), mega_params_master(q, i), bytes)) continue;
         fprintf(stderr, "the same layout gave other bits the second time, first in %s\n", mega_params_get(p, i)->name);
         return 1;
     }
@@ -443,10 +447,11 @@ static int compare_tied(const run *r)
     int64_t least = 0, most;
     bool has_ties = false;
     for (int i = 0; i < mega_params_count(p); i++) {
-        const unsigned char *bytes = mega_params_master(p, i);
+        unsigned char *bytes = device_copy_owned(p, i);
         const size_t size = (size_t)mega_params_owned(p, i).count * mega_dtype_size(mega_params_acc_dtype(p));
         for (size_t k = 0; k < size && mega_params_get(p, i)->tie != MEGA_TIE_NONE; k++)
             least = (least * 31 + bytes[k]) % 288230376151711717;
+        free(bytes);
         has_ties = has_ties || mega_params_get(p, i)->tie != MEGA_TIE_NONE;
     }
     most = has_ties ? least : INT64_MIN;
@@ -471,9 +476,8 @@ static int compare_gaps(const run *r)
             const mega_param *next = i >= bucket->first_param ? mega_params_get(p, i) : NULL;
             for (; k < slice.first + slice.count && (next == NULL || k < next->offset); k++) {
                 const void *gradient = mega_params_grad_at(p, b, k);
-                const bool is_half = mega_dtype_is_half(mega_params_grad_dtype(p, b));
-                if (number(p, mega_params_master_at(p, b, k), 0) == 0 &&
-                    (gradient == NULL || (is_half ? *(const uint16_t *)gradient == 0 : number(p, gradient, 0) == 0)))
+                if (device_number(mega_params_master_at(p, b, k), mega_params_acc_dtype(p), 0) == 0 &&
+                    (gradient == NULL || device_number(gradient, mega_params_grad_dtype(p, b), 0) == 0))
                     continue;
                 fprintf(stderr, "bucket %d: element %lld, which belongs to no parameter, is not 0\n", b, (long long)k);
                 return 1;

@@ -1,5 +1,6 @@
 /* Tests the engine as a library: steps do not allocate, results do not depend on the micro-batch size, runs are
  * deterministic, and checkpoints restore them. */
+#include "device.h"
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -426,7 +427,7 @@ static void nonfinite_names_the_op(void **state)
     step(&r, &s, &result);
     const int p = mega_params_find(params, "transformer.h.1.ln_2.weight");
     assert_true(p >= 0);
-    ((float *)mega_params_master(params, p))[3] = NAN;
+    device_set(mega_params_master(params, p), MEGA_F32, 3, (double)NAN);
     fill(mega_engine_batch(r.engine), BATCH, false);
     assert_int_equal(mega_engine_train_batch(r.engine, &result), MEGA_ERR_NUMERIC);
     assert_non_null(strstr(mega_error_message(), "iteration 2, samples 4 to 5"));
@@ -447,7 +448,8 @@ static void evaluation_names_the_op(void **state)
     rig_open(&r, &s);
     mega_params *params = mega_engine_params(r.engine);
     step(&r, &s, &result);
-    ((float *)mega_params_master(params, mega_params_find(params, "transformer.h.1.ln_2.weight")))[3] = NAN;
+    const int p = mega_params_find(params, "transformer.h.1.ln_2.weight");
+    device_set(mega_params_master(params, p), MEGA_F32, 3, (double)NAN);
     fill(mega_engine_evaluation_batch(r.engine, BATCH, 100), 100, false);
     assert_int_equal(mega_engine_evaluate_batch(r.engine, &sums), MEGA_ERR_NUMERIC);
     const char *said = mega_error_message();
@@ -473,22 +475,22 @@ static void bad_weights_are_not_saved(void **state)
     step(&r, &s, &result);
     save(&r, folder);
     step(&r, &s, &result);
-    float *const values[] = {mega_params_master(params, p), mega_params_master(params, p),
-                             mega_optimizer_moment(mega_engine_optimizer(r.engine), 1, p)};
+    void *const values[] = {mega_params_master(params, p), mega_params_master(params, p),
+                            mega_optimizer_moment(mega_engine_optimizer(r.engine), 1, p)};
     const float bad[] = {NAN, 1e20F, INFINITY};
     const char *const said[] = {"transformer.h.1.ln_2.weight has values that are infinite or not a number",
                                 "transformer.h.1.ln_2.weight has a norm of 1e+20",
                                 "exp_avg_sq.transformer.h.1.ln_2.weight has values that are infinite"};
     for (int i = 0; i < 3; i++) {
-        const float good = values[i][3];
-        values[i][3] = bad[i];
+        const double good = device_number(values[i], MEGA_F32, 3);
+        device_set(values[i], MEGA_F32, 3, (double)bad[i]);
         assert_int_equal(try_save(&r, folder), MEGA_ERR_NUMERIC);
         const char *text = mega_error_message();
         if (strstr(text, said[i]) == NULL || strstr(text, "iteration 2 is not saved") == NULL ||
             strstr(text, "keeps the checkpoint of iteration 1.") == NULL)
             fail_msg("%s", text);
         assert_int_equal(mega_checkpoint_latest(folder), 1);
-        values[i][3] = good;
+        device_set(values[i], MEGA_F32, 3, good);
     }
     save(&r, folder);
     assert_int_equal(mega_checkpoint_latest(folder), 2);

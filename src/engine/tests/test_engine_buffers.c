@@ -1,5 +1,6 @@
 /* Tests batch norm's running statistics: a step updates these buffers once for each group of samples, in sample order,
  * as PyTorch does on one rank with micro-batches of one group. */
+#include "device.h"
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/checkpoint.h"
@@ -85,20 +86,13 @@ static statistics expected_after(int64_t samples, int group)
     return r;
 }
 
-static const void *buffer(mega_engine *e, const char *name)
-{
-    const mega_params *p = mega_engine_params(e);
-    const int i = mega_params_find(p, name);
-    assert_true(i >= 0);
-    assert_true(mega_params_get(p, i)->is_buffer);
-    return mega_params_master(p, i);
-}
-
 static double number(mega_engine *e, const char *name, int i)
 {
-    const void *x = buffer(e, name);
-    return mega_params_acc_dtype(mega_engine_params(e)) == MEGA_F64 ? ((const double *)x)[i]
-                                                                    : (double)((const float *)x)[i];
+    const mega_params *p = mega_engine_params(e);
+    const int buffer = mega_params_find(p, name);
+    assert_true(buffer >= 0);
+    assert_true(mega_params_get(p, buffer)->is_buffer);
+    return device_number(mega_params_master(p, buffer), mega_params_acc_dtype(p), i);
 }
 
 static void expect_statistics(mega_engine *e, const statistics *r, double tolerance)
@@ -177,8 +171,10 @@ static void masters_of_bf16_weights_are_exact(void **state)
     expect_statistics(e, &expected, 5e-3); /* the input is rounded */
     const mega_params *p = mega_engine_params(e);
     const int i = mega_params_find(p, "net.bn.running_var");
-    const float *master = mega_params_master(p, i);
-    const uint16_t *weight = mega_params_weight(p, i);
+    float master[C];
+    uint16_t weight[C];
+    mega_device_read(master, mega_params_master(p, i), sizeof master);
+    mega_device_read(weight, mega_params_weight(p, i), sizeof weight);
     for (int c = 0; c < C; c++) assert_int_equal(weight[c], mega_f32_to_bf16(master[c]));
     mega_engine_destroy(e);
 }
@@ -194,10 +190,9 @@ static void an_evaluation_normalizes_with_them(void **state)
     const statistics r = expected_after(BATCH, 2);
     evaluate(e, &sums);
     need(mega_engine_read_output(e, "normal", (int64_t)BATCH * SAMPLE, found));
-    const float *gain =
-        mega_params_master(mega_engine_params(e), mega_params_find(mega_engine_params(e), "net.bn.weight"));
-    const float *bias =
-        mega_params_master(mega_engine_params(e), mega_params_find(mega_engine_params(e), "net.bn.bias"));
+    float gain[C], bias[C];
+    need(mega_engine_get_param(e, "net.bn.weight", NULL, C, gain));
+    need(mega_engine_get_param(e, "net.bn.bias", NULL, C, bias));
     for (int i = 0; i < BATCH * SAMPLE; i++) {
         const double x = (double)pixel(50 + i / SAMPLE, i % SAMPLE),
                      normal = (x - r.mean[i % C]) / sqrt(r.var[i % C] + EPSILON);
@@ -222,8 +217,7 @@ static void nothing_else_counts_them(void **state)
     mega_optimizer_groups_get(mega_engine_optimizer(e), &groups);
     assert_int_equal(groups.decayed_elements + groups.not_decayed_elements, trained);
     need(mega_optimizer_params_norm(mega_engine_optimizer(e), &before));
-    double *var = mega_params_master(p, mega_params_find(p, "net.bn.running_var"));
-    var[1] = 1e9;
+    device_set(mega_params_master(p, mega_params_find(p, "net.bn.running_var")), MEGA_F64, 1, 1e9);
     need(mega_optimizer_params_norm(mega_engine_optimizer(e), &after));
     assert_true(before.norm == after.norm && before.zeros == after.zeros);
     mega_engine_destroy(e);
@@ -257,20 +251,20 @@ static void a_frozen_parameter_stays(void **state)
     mega_step_result r, of_other;
     const int at = mega_params_find(p, "net.fc.weight"), gain = mega_params_find(p, "net.bn.weight");
     double before[C * C], ones[C], grad[C * C];
-    memcpy(before, mega_params_master(p, at), sizeof before);
-    memcpy(ones, mega_params_master(p, gain), sizeof ones);
+    mega_device_read(before, mega_params_master(p, at), sizeof before);
+    mega_device_read(ones, mega_params_master(p, gain), sizeof ones);
     fill(mega_engine_batch(e), 0);
     need(mega_engine_train_batch(e, &r));
     fill(mega_engine_batch(other), 0);
     need(mega_engine_train_batch(other, &of_other));
     assert_true(r.loss == of_other.loss);
-    memcpy(grad, mega_params_grad(mega_engine_params(other), at), sizeof grad);
+    mega_device_read(grad, mega_params_grad(mega_engine_params(other), at), sizeof grad);
     double squares = 0;
     for (int i = 0; i < C * C; i++) squares += grad[i] * grad[i];
     if (fabs(r.grad_norm * r.grad_norm + squares - of_other.grad_norm * of_other.grad_norm) > 1e-12)
         fail_msg("norm %.15g; with the frozen gradient %.15g", r.grad_norm, of_other.grad_norm);
-    assert_memory_equal(before, mega_params_master(p, at), sizeof before);
-    assert_memory_not_equal(ones, mega_params_master(p, gain), sizeof ones);
+    assert_true(device_is_equal(before, mega_params_master(p, at), sizeof before));
+    assert_false(device_is_equal(ones, mega_params_master(p, gain), sizeof ones));
     mega_optimizer_groups_get(mega_engine_optimizer(e), &groups);
     assert_int_equal(groups.decayed, 0);
     float moment[C * C];

@@ -1,5 +1,6 @@
 /* What an engine refuses: options out of range, rows that have been used before, and loads, which then change
  * nothing. */
+#include "device.h"
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/batch.h"
@@ -157,7 +158,7 @@ static void expect_unchanged(rig *r, const float *weight, double loss)
 {
     mega_params *p = mega_engine_params(r->engine);
     const mega_engine_progress *at = mega_engine_progress_get(r->engine);
-    assert_memory_equal(mega_params_flat_master(p), weight, mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
+    assert_true(device_is_equal(mega_params_flat_master(p), weight, mega_params_bytes(p, MEGA_PARAMS_WEIGHTS)));
     assert_int_equal(at->iteration, 0);
     assert_int_equal(at->consumed_samples, 0);
     if (loss_of_a_step(r) != loss) fail_msg("a load that was refused changed the engine");
@@ -184,8 +185,7 @@ static void a_refused_load_changes_nothing(void **state)
         const double loss = loss_of_a_step(&fresh);
         mega_engine_destroy(fresh.engine);
         mega_params *p = mega_engine_params(r.engine);
-        float *kept = malloc(mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
-        memcpy(kept, mega_params_flat_master(p), mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
+        float *kept = device_copy(mega_params_flat_master(p), mega_params_bytes(p, MEGA_PARAMS_WEIGHTS));
         if (mistake == 2) remove(mega_kit_path(folder, "iter_0000001/state/optimizer.safetensors"));
         const mega_status opened = mega_checkpoint_open(folder, false, &c);
         if (mistake < 2) assert_int_equal(opened, MEGA_OK);

@@ -1,5 +1,6 @@
 /* Tests fp16 and its loss scale: the losses of fp32 within rounding, steps that are skipped without a trace, the scale
  * in checkpoints, and the error where the scale is at its minimum. */
+#include "device.h"
 #include "engine_run.h"
 #include "kit.h"
 #include "megalith/file.h"
@@ -81,7 +82,7 @@ static float *masters(const mega_engine *e)
     float *copy = mega_malloc((size_t)weight_bytes(e)), *at = copy;
     for (int i = 0; i < mega_params_count(mega_engine_params(e)); i++) {
         const int64_t n = mega_params_get(mega_engine_params(e), i)->count;
-        memcpy(at, mega_params_master(mega_engine_params(e), i), (size_t)n * sizeof *at);
+        mega_device_read(at, mega_params_master(mega_engine_params(e), i), (size_t)n * sizeof *at);
         at += n;
     }
     return copy;

@@ -1,6 +1,7 @@
 /* Tests what a C program can save: whole parameters and optimizer states by name, and checkpoints with its own
  * state. */
 #include "api_engine.h"
+#include "device.h"
 #include "megalith/file.h"
 #include <math.h>
 #include <string.h>
@@ -226,13 +227,13 @@ static void bad_values_of_several_tensors(void **state)
     need(mega_initialize(&setup, &e));
     steps(e, 1);
     const int p = mega_params_find(mega_engine_params(e), "net.h.joined.weight");
-    double *const values[] = {mega_params_master(mega_engine_params(e), p),
-                              mega_optimizer_moment(mega_engine_optimizer(e), 1, p)};
+    void *const values[] = {mega_params_master(mega_engine_params(e), p),
+                            mega_optimizer_moment(mega_engine_optimizer(e), 1, p)};
     for (int i = 0; i < 2; i++) {
-        const double good = values[i][5 * API_WIDTH];
-        values[i][5 * API_WIDTH] = (double)INFINITY;
+        const double good = device_number(values[i], MEGA_F64, 5 * API_WIDTH);
+        device_set(values[i], MEGA_F64, 5 * API_WIDTH, (double)INFINITY);
         need_error(mega_engine_save_checkpoint(e, mega_kit_temp_folder(), NULL, NULL), MEGA_ERR_NUMERIC, said[i]);
-        values[i][5 * API_WIDTH] = good;
+        device_set(values[i], MEGA_F64, 5 * API_WIDTH, good);
     }
     mega_engine_destroy(e);
 }

@@ -2,6 +2,7 @@
  *
  * Gradients come from differences of the evaluation loss in float64, so the backward pass, the optimizer and the
  * schedules are never compared with themselves. */
+#include "device.h"
 #include "gpt_engine.h"
 #include "kit.h"
 #include "megalith/command_options.h"
@@ -91,7 +92,7 @@ static void rig_close(rig *r)
 
 static double get(const rig *r, const void *at, int64_t i)
 {
-    return mega_params_acc_dtype(r->params) == MEGA_F64 ? ((const double *)at)[i] : (double)((const float *)at)[i];
+    return device_number(at, mega_params_acc_dtype(r->params), i);
 }
 
 static void put_params(rig *r, const double *p)
@@ -99,11 +100,7 @@ static void put_params(rig *r, const double *p)
     for (int i = 0; i < mega_params_count(r->params); i++) {
         const int64_t count = mega_params_get(r->params, i)->count;
         void *master = mega_params_master(r->params, i);
-        for (int64_t k = 0; k < count; k++, p++) {
-            if (mega_params_acc_dtype(r->params) == MEGA_F64) ((double *)master)[k] = *p;
-            else
-                ((float *)master)[k] = (float)*p;
-        }
+        for (int64_t k = 0; k < count; k++, p++) device_set(master, mega_params_acc_dtype(r->params), k, *p);
     }
     need(mega_params_publish(r->params));
 }
@@ -139,15 +136,15 @@ static void differentiate(rig *oracle, truth *t, int64_t rows)
     put_params(oracle, t->p);
     t->loss = loss_of(oracle, t->samples, rows);
     for (int i = 0; i < mega_params_count(oracle->params); i++) {
-        double *p = mega_params_master(oracle->params, i);
+        void *p = mega_params_master(oracle->params, i);
         for (int64_t k = 0; k < mega_params_get(oracle->params, i)->count; k++, at++) {
-            const double here = p[k];
+            const double here = device_number(p, MEGA_F64, k);
             t->g[at] = 0;
             for (int s = 0; s < 4; s++) {
-                p[k] = here + step[s] * h;
+                device_set(p, MEGA_F64, k, here + step[s] * h);
                 t->g[at] += weight[s] * loss_of(oracle, t->samples, rows) / (12 * h);
             }
-            p[k] = here;
+            device_set(p, MEGA_F64, k, here);
         }
     }
 }
@@ -307,7 +304,7 @@ static void three_steps(const recipe *of)
     for (int i = 0; i < mega_params_count(oracle.params); i++)
         for (int64_t k = 0; k < mega_params_get(oracle.params, i)->count; k++) {
             assert_true(at < PARAMS);
-            const double drawn = ((double *)mega_params_master(oracle.params, i))[k];
+            const double drawn = device_number(mega_params_master(oracle.params, i), MEGA_F64, k);
             t.p[at++] = drawn + (drawn == 0 && !strstr(mega_params_get(oracle.params, i)->name, "wte") ? 0.25 : 0);
         }
     put_params(&exact, t.p); /* nonzero biases, so that their decay shows */

@@ -1,4 +1,5 @@
 /* Evaluation in windows: which tokens count, and which engine is required. */
+#include "device.h"
 #include "gpt_run.h"
 #include "kit.h"
 #include "megalith/evaluate.h"
@@ -24,7 +25,7 @@ static mega_engine *open_engine(mega_mode mode, const mega_transformer *gpt, con
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 1));
     mega_params *params = mega_engine_params(e);
-    memset(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
+    mega_device_fill(mega_params_flat_master(params), 0, (size_t)mega_params_elements(params) * sizeof(double));
     mega_transformer_list_destroy(&list);
     return e;
 }
@@ -82,11 +83,11 @@ static void a_loss_that_is_not_finite(void **state)
     mega_engine *e = open_engine(MEGA_EVAL, &gpt, NULL);
     mega_evaluation found = {.targets = -7};
     const mega_evaluate_options o = {.stride = 1, .folder = "some/folder"};
-    *(double *)mega_params_flat_master(mega_engine_params(e)) = (double)NAN;
+    device_set(mega_params_flat_master(mega_engine_params(e)), MEGA_F64, 0, (double)NAN);
     assert_int_equal(mega_evaluate(e, (const int32_t[]){0, 0, 0, 0}, 4, &o, &found), MEGA_ERR_NUMERIC);
     assert_non_null(strstr(mega_error_message(), "the weights of some/folder have NaN or Inf"));
     assert_int_equal(found.targets, -7);
-    *(double *)mega_params_flat_master(mega_engine_params(e)) = 0;
+    device_set(mega_params_flat_master(mega_engine_params(e)), MEGA_F64, 0, 0);
     need(mega_evaluate(e, tokens, 4, &o, &found));
     mega_engine_destroy(e);
 }

@@ -1,4 +1,5 @@
 /* The ids that a generator draws from: all ids of the model, or only those of a smaller tokenizer. */
+#include "device.h"
 #include "gpt_describe.h"
 #include "kit.h"
 #include "megalith/generate.h"
@@ -131,13 +132,14 @@ static void logits_that_are_not_finite(void **state)
     const mega_generator_options o = {.has_beams = true, .folder = "some/folder"};
     need(mega_generator_create(m.engine, &m.language, &o, &g));
     int32_t tokens[NEW];
-    float told[NEW + 2], *weight = mega_params_flat_master(mega_engine_params(m.engine));
-    const float good = weight[0];
+    float told[NEW + 2];
+    void *weight = mega_params_flat_master(mega_engine_params(m.engine));
+    const double good = device_number(weight, MEGA_F32, 0);
     mega_beam_text found = {.tokens = tokens};
     int count = 0;
     const mega_beam_options beams = {.width = 1, .stop = -1};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        weight[0] = bad[i];
+        device_set(weight, MEGA_F32, 0, (double)bad[i]);
         for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
             mega_generation text = {
                 .prompt = (const int32_t[]){1, 2}, .prompt_count = 2, .max_new = w == 2 ? 0 : 3, .tokens = tokens};
@@ -152,7 +154,7 @@ static void logits_that_are_not_finite(void **state)
                          MEGA_ERR_NUMERIC);
         assert_non_null(strstr(mega_error_message(), "the logits of token 2 are not finite"));
     }
-    weight[0] = good;
+    device_set(weight, MEGA_F32, 0, good);
     need(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count));
     mega_generator_destroy(g);
     model_close(&m);
