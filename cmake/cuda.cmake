@@ -85,7 +85,9 @@ target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/b
 target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
 # On the software device that watches every access, unless the caller names another library.
 add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watched)
-target_compile_definitions(device_test_kernels PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
-mega_test_costs(60 device_test_images device_test_kernels)
-add_test(NAME device_test_images COMMAND bash ${device_folder}/test_images.sh)
-mega_test_properties(device_test_images device)
+target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
+foreach(script images omitted)
+    add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)
+    mega_test_properties(device_test_${script} device)
+endforeach()
+mega_test_costs(60 device_test_images device_test_kernels device_test_omitted)

@@ -50,8 +50,8 @@ void device_mma_f16(float *d, const uint32_t *a, const uint32_t *b, int line);
 void device_mma_tf32(float *d, const uint32_t *a, const uint32_t *b, int line);
 void device_load_matrices(uint32_t *r, const uint16_t *row, int is_transposed, int line);
 void device_copy_async(void *to, const void *from, int size, int bytes, int line);
-void device_copy_commit(void);
-void device_copy_wait(int groups);
+void device_copy_commit(int line);
+void device_copy_wait(int groups, int line);
 bytes_16 device_load_16(const void *from, int line);
 void device_store_16(void *to, bytes_16 v, int line);
 
@@ -66,8 +66,8 @@ void device_store_16(void *to, bytes_16 v, int line);
 #define warp_load_matrices_transposed(r, row) device_load_matrices(r, row, 1, __LINE__)
 #define copy_async_16(to, from, bytes)        device_copy_async(to, from, 16, bytes, __LINE__)
 #define copy_async_4(to, from, bytes)         device_copy_async(to, from, 4, bytes, __LINE__)
-#define copy_async_commit()                   device_copy_commit()
-#define copy_async_wait(groups)               device_copy_wait(groups)
+#define copy_async_commit()                   device_copy_commit(__LINE__)
+#define copy_async_wait(groups)               device_copy_wait(groups, __LINE__)
 #define load_16(from)                         device_load_16(from, __LINE__)
 #define store_16(to, v)                       device_store_16(to, v, __LINE__)
 

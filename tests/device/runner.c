@@ -40,6 +40,43 @@ const device_place *device_place_now(void)
     return runner->now != NULL ? &runner->place : NULL;
 }
 
+/* ---- sites ---- */
+
+void device_site_omit(const device_site *site)
+{
+    runner->omitted = site != NULL ? *site : (device_site){.line = 0};
+}
+
+void device_sites_note(void)
+{
+    if (runner->sites == NULL && (runner->sites = calloc(MOST_SITES, sizeof *runner->sites)) == NULL) abort();
+}
+
+const device_site *device_sites(int *count)
+{
+    *count = runner->num_sites;
+    return runner->sites;
+}
+
+static bool is_site(const device_site *s, const char *op, int line)
+{
+    return s->line == line && strcmp(s->op, op) == 0 && strcmp(s->kernel, runner->place.kernel) == 0;
+}
+
+bool runner_omits(const char *op, int line)
+{
+    if (runner->omitted.line == line && is_site(&runner->omitted, op, line)) return true;
+    if (runner->sites == NULL) return false;
+    for (int i = runner->num_sites - 1; i >= 0; i--)
+        if (is_site(&runner->sites[i], op, line)) return false;
+    if (runner->num_sites == MOST_SITES) return false;
+    device_site *s = &runner->sites[runner->num_sites++];
+    snprintf(s->kernel, sizeof s->kernel, "%s", runner->place.kernel);
+    snprintf(s->op, sizeof s->op, "%s", op);
+    s->line = line;
+    return false;
+}
+
 /* ---- changing threads ---- */
 
 static void place_of(const device_thread *t)
@@ -103,7 +140,7 @@ static void thread_main(void)
     for (;;) {
         device_thread *t = runner->now;
         runner->launch->kernel->call(runner->launch->args);
-        device_copy_wait(0);
+        runner_copies_arrive(0);
         t->state = THREAD_DONE;
         runner->done++;
         runner_go_on();
@@ -262,6 +299,7 @@ void *device_shared_dynamic(size_t bytes)
 void device_block_barrier(int line)
 {
     device_thread *t = runner->now;
+    if (runner_omits("block_barrier", line)) return;
     t->line = line;
     t->state = THREAD_AT_BARRIER;
     if (++runner->arrived == runner->threads) {

@@ -22,6 +22,19 @@ const char *device_run(const device_launch *launch);
 void device_seed(uint64_t seed);
 uint64_t device_switches(void); /* of fibers, since the process began */
 
+/* A place of a kernel's source that orders threads or copies: block_barrier, warp_barrier, copy_async_commit or
+ * copy_async_wait. */
+typedef struct device_site {
+    char kernel[64], op[24];
+    int line;
+} device_site;
+/* From now on the runner leaves this one out, to see whether anybody notices; NULL: none. */
+void device_site_omit(const device_site *site);
+/* Returns the sites that launches have come by so far; *count receives their number. Noted only after
+ * device_sites_note, which takes time. */
+void device_sites_note(void);
+const device_site *device_sites(int *count);
+
 /* Where the thread is that runs now. */
 typedef struct device_place {
     const char *kernel;

@@ -5,7 +5,7 @@
 #include "fiber.h"
 #include "runner.h"
 
-enum { WARP = 32, MOST_WARPS = DEVICE_MOST_THREADS / WARP, MOST_SHARED = 8, MOST_COPIES = 512 };
+enum { MOST_SITES = 1024, WARP = 32, MOST_WARPS = DEVICE_MOST_THREADS / WARP, MOST_SHARED = 8, MOST_COPIES = 512 };
 typedef enum { THREAD_READY, THREAD_AT_BARRIER, THREAD_AT_WARP, THREAD_DONE } thread_state;
 typedef enum {
     WARP_XOR,
@@ -71,6 +71,9 @@ typedef struct device_runner {
     device_place place;
     const device_observer *observer;
     uint64_t random, switches;
+    device_site omitted; /* line 0: none */
+    device_site *sites;  /* NULL: they are not noted */
+    int num_sites;
     char error[400];
 } device_runner;
 
@@ -82,7 +85,10 @@ void runner_go_on(void);
 void runner_wake(device_thread *t);
 /* Notes what is wrong with the kernel and ends the launch; does not return. */
 _Noreturn void runner_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A thread is at this site. Returns whether it is left out. */
+bool runner_omits(const char *op, int line);
 void runner_note(const void *at, size_t bytes, bool is_write, const void *code);
 const char *runner_op_name(warp_op op);
+void runner_copies_arrive(int groups); /* all but the last groups of this thread */
 
 #endif

@@ -52,8 +52,20 @@ static void fail_set(const char *text)
     software.fail_at = strtoull(colon != NULL ? colon + 1 : text, NULL, 10);
 }
 
+/* MEGA_SOFTWARE_CUDA_OMIT: a site, as MEGA_SOFTWARE_CUDA_SITES has it. */
+static void sites_set(void)
+{
+    const char *text = getenv("MEGA_SOFTWARE_CUDA_OMIT");
+    device_site site;
+    if (getenv("MEGA_SOFTWARE_CUDA_SITES") != NULL) device_sites_note();
+    if (text == NULL) return;
+    if (sscanf(text, "%63s %23s %d", site.kernel, site.op, &site.line) != 3) abort();
+    device_site_omit(&site);
+}
+
 static void settings_read(void)
 {
+    sites_set();
     software.limit = setting("MEGA_SOFTWARE_CUDA_MEMORY", (uint64_t)2 << 30);
     software.devices = (int)setting("MEGA_SOFTWARE_CUDA_DEVICES", 1);
     if (software.devices > 8) software.devices = 8;
@@ -308,8 +320,19 @@ uint64_t mega_software_cuda_count(const char *name)
 }
 
 #ifdef SOFTWARE_EXITS
+static void sites_write(const char *path)
+{
+    FILE *f = path != NULL ? fopen(path, "w") : NULL;
+    int count = 0;
+    if (f == NULL) return;
+    const device_site *s = device_sites(&count);
+    for (int i = 0; i < count; i++) fprintf(f, "%s %s %d\n", s[i].kernel, s[i].op, s[i].line);
+    fclose(f);
+}
+
 __attribute__((destructor)) static void leave(void)
 {
+    sites_write(getenv("MEGA_SOFTWARE_CUDA_SITES"));
     if (getenv("MEGA_SOFTWARE_CUDA_COUNTS") != NULL)
         software_say("%llu calls, %llu pieces of work, %llu launches, %llu copies, %llu waits, %llu bytes at most, "
                      "%llu accesses watched, %llu reports",

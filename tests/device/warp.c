@@ -136,7 +136,7 @@ static void meet(warp_op op, int line)
 
 void device_warp_barrier(int line)
 {
-    meet(WARP_SYNC, line);
+    if (!runner_omits("warp_barrier", line)) meet(WARP_SYNC, line);
 }
 
 uint32_t device_warp_xor(uint32_t v, int mask, int line)
@@ -226,12 +226,17 @@ void device_copy_async(void *to, const void *from, int size, int bytes, int line
     t->copies[t->num_copies++] = c;
 }
 
-void device_copy_commit(void)
+void device_copy_commit(int line)
 {
-    runner->now->groups++;
+    if (!runner_omits("copy_async_commit", line)) runner->now->groups++;
 }
 
-void device_copy_wait(int groups)
+void device_copy_wait(int groups, int line)
+{
+    if (!runner_omits("copy_async_wait", line)) runner_copies_arrive(groups);
+}
+
+void runner_copies_arrive(int groups)
 {
     device_thread *t = runner->now;
     int kept = 0;

@@ -2,9 +2,12 @@
 #ifndef MEGA_CUDA_SHAPES_H
 #define MEGA_CUDA_SHAPES_H
 
+#ifndef CUDA_MOST_BLOCKS /* device_test_kernels has few, so that blocks go on after their first row */
+#define CUDA_MOST_BLOCKS 4096
+#endif
 enum {
-    MOST_BLOCKS = 4096,  /* a launch has no more: the blocks go on with what is left */
-    EIGHT_THREADS = 128, /* of a kernel of elements; a thread takes eight that are consecutive */
+    MOST_BLOCKS = CUDA_MOST_BLOCKS, /* a launch has no more: the blocks go on with what is left */
+    EIGHT_THREADS = 128,            /* of a kernel of elements; a thread takes eight that are consecutive */
     EIGHT_COUNT = EIGHT_THREADS * 8,
     ROW_THREADS = 128,    /* of a kernel whose block has a row */
     COLUMN_THREADS = 128, /* of a kernel whose block has a part of some columns: eight of them by each thread */
