@@ -19,12 +19,7 @@ static mega_linear_options linear_of(const mega_transformer *m, double init_std,
                                             .transposed_in_file = block_names(m)->transposed}};
 }
 
-mega_linear_options block_linear(const mega_transformer *m)
-{
-    return linear_of(m, m->init_std, false);
-}
-
-static mega_linear_options from_residual(const mega_transformer *m, bool no_bias)
+mega_linear_options block_from_residual(const mega_transformer *m, bool no_bias)
 {
     return linear_of(m, m->init_std, no_bias);
 }
@@ -89,6 +84,7 @@ void block_request_rows(const mega_builder *b, const mega_transformer *m)
 
 /* ---- attention ---- */
 
+/* families/ and layers/ are on one floor, so that each has its own enum of the kinds. */
 static mega_rope rope_of(const mega_transformer *m)
 {
     static const mega_rope_scaling scaling[] = {
@@ -156,7 +152,7 @@ static mega_tensor block_attention(const mega_builder *b, const mega_transformer
     const mega_family_names *n = block_names(m);
     const bool has_window = net->has_window && (!net->window_by_layer || mega_shape_bit(net->windowed, b->index));
     const bool is_rotated = net->positions == MEGA_POSITIONS_ROPE && !mega_shape_bit(net->no_rope, b->index);
-    mega_linear_options qkv = from_residual(m, net->no_qkv_bias), out = block_into_residual(m, net->no_out_bias);
+    mega_linear_options qkv = block_from_residual(m, net->no_qkv_bias), out = block_into_residual(m, net->no_out_bias);
     qkv_files files;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     mega_rope rope = rope_of(m);
@@ -208,7 +204,8 @@ static void place_gate(const mega_transformer *m, mega_param_options *weight, ch
 static mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = block_names(m);
-    mega_linear_options up = from_residual(m, m->net.no_mlp_bias), down = block_into_residual(m, m->net.no_mlp_bias);
+    mega_linear_options up = block_from_residual(m, m->net.no_mlp_bias),
+                        down = block_into_residual(m, m->net.no_mlp_bias);
     char file[2][MEGA_PATH];
     if (m->net.gated) place_gate(m, &up.weight, file);
     x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * m->ffn_hidden, &up);

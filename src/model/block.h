@@ -28,7 +28,8 @@ mega_tensor block_norm(const mega_builder *b, const mega_transformer *m, const c
 mega_tensor block_last_norm(const mega_builder *b, const mega_transformer *m, mega_tensor x);
 mega_vocab_loss_options block_head_options(const mega_transformer *m);
 const char *block_head_name(const mega_transformer *m);
-mega_linear_options block_linear(const mega_transformer *m);
+/* Weights of a matrix that reads the residual stream, and of one whose result is added to it. */
+mega_linear_options block_from_residual(const mega_transformer *m, bool no_bias);
 mega_linear_options block_into_residual(const mega_transformer *m, bool no_bias);
 mega_tensor block_scaled(const mega_builder *b, mega_tensor x, double factor); /* factor 0: as 1 */
 const mega_family_names *block_names(const mega_transformer *m);

@@ -6,7 +6,7 @@
 static void sentence_head(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = block_names(m);
-    const mega_linear_options o = block_linear(m);
+    const mega_linear_options o = block_from_residual(m, false);
     mega_tensor logits = mega_none();
     const mega_tensor pooled = mega_activation(b, mega_pooler(b, n->pooler, x, m->hidden, &o), MEGA_ACT_TANH);
     const mega_tensor labels = mega_input(b, "is_random", MEGA_I32, 1, 0);
@@ -18,7 +18,7 @@ static void sentence_head(const mega_builder *b, const mega_transformer *m, mega
 static mega_tensor transform(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_family_names *n = block_names(m);
-    mega_linear_options o = block_linear(m);
+    mega_linear_options o = block_from_residual(m, false);
     o.no_bias = m->net.transform_no_bias;
     x = mega_activation(b, mega_linear(b, n->transform, x, m->hidden, &o), m->net.transform_activation);
     return block_norm(b, m, n->transform_norm, x);
@@ -66,7 +66,7 @@ void encoder_class_head(const mega_builder *b, const void *self, mega_flow *flow
     const mega_transformer *m = self;
     const mega_family_names *n = block_names(m);
     const mega_builder sequences = block_sequences(b, m);
-    const mega_linear_options o = block_linear(m);
+    const mega_linear_options o = block_from_residual(m, false);
     const bool chooses = m->net.choices > 0;
     mega_tensor logits = mega_none();
     block_request_rows(&sequences, m);

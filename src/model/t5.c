@@ -62,7 +62,7 @@ static mega_builder stack_of(const mega_builder *b, const mega_transformer *m, b
 
 static mega_param_options matrix_of(const mega_transformer *m)
 {
-    return block_linear(m).weight;
+    return block_from_residual(m, false).weight;
 }
 
 /* ---- blocks of transformers ---- */
@@ -97,7 +97,7 @@ static mega_tensor t5_attention(const mega_builder *b, const mega_transformer *m
 {
     static const char *const part[] = {"query", "key", "value"};
     const bool is_cross = positions > 0;
-    mega_linear_options qkv = block_linear(m);
+    mega_linear_options qkv = block_from_residual(m, false);
     const mega_linear_options out = block_into_residual(m, false);
     char file[3][MEGA_PATH], qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     for (int i = 0; i < 3; i++) {
@@ -125,7 +125,7 @@ static mega_tensor t5_attention(const mega_builder *b, const mega_transformer *m
 
 static mega_tensor t5_mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
-    const mega_linear_options up = block_linear(m), down = block_into_residual(m, false);
+    const mega_linear_options up = block_from_residual(m, false), down = block_into_residual(m, false);
     x = mega_activation(b, mega_column_linear(b, "mlp.dense_h_to_4h", x, m->ffn_hidden, &up), m->net.activation);
     return mega_row_linear(b, "mlp.dense_4h_to_h", x, m->hidden, &down);
 }
