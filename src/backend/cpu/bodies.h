@@ -17,7 +17,7 @@ typedef struct gemm_block {
     bool first, last, overwrite; /* position among all blocks of k; overwrite: ignore the old c */
 } gemm_block;
 
-/* Rows of k in a block: panels of a and b of this depth stay in the first level of cache. */
+/* Rows of k in a block: panels of a and b of this depth stay in the first level of cache (bench_kernels, "gemm …"). */
 #define MEGA_GEMM_BLOCK_K 256
 
 /* The part of the gradient of one attention item that a thread computes: with `keys`, dk and dv of key blocks
@@ -87,7 +87,8 @@ typedef struct cpu_bodies {
     double (*spin_fma)(int64_t rounds, float *sink);
 } cpu_bodies;
 
-/* Maximum number of rows for gemm_rows, which serves decode steps of generation. */
+/* Maximum number of rows for gemm_rows, which serves decode steps of generation; for more rows the weight is packed
+ * (bench_generate measures decoding). */
 #define MEGA_GEMV_ROWS 4
 
 extern const cpu_bodies mega_cpu_bodies_portable;

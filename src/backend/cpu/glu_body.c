@@ -1,6 +1,6 @@
 /* Gated activations and their gradient: rows of x hold gate and up, F columns each. The gate of a block of columns is
- * widened to floats, which stay in the first level of cache, so that the loops over kinds of activation need not be
- * compiled for each type of number. */
+ * widened to floats, which stay in the first level of cache (2 kB a buffer), so that the loops over kinds of activation
+ * need not be compiled for each type of number. bench_kernels has its speed beside a copy's. */
 enum { GLU_BLOCK = 512 };
 
 /* `kind` is a constant after inlining. */

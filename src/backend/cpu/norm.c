@@ -2,6 +2,8 @@
  * whose results are kept in scratch and added in order. */
 #include "cpu/share.h"
 
+/* 256 kB of floats: one claim of a thread reads long enough that claiming costs nothing. The bits of the norm depend on
+ * it. */
 #define CHUNK 65536
 
 static void cpu_norm_work(void *user, int thread, int64_t begin, int64_t end)

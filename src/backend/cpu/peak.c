@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+/* The best of TRIES runs of some TRY_SECONDS each: another process may take a core in one of them. */
 enum { TRIES = 3, PILOT_ROUNDS = 20000 };
 #define TRY_SECONDS 0.005
 

@@ -11,8 +11,8 @@
 /* Number of vectors of counters that are computed side by side, to hide the latency of multiplications. Limited by the
  * number of registers. */
 #define PHILOX_CHAINS (PHILOX_BYTES == 64 ? 4 : 2)
-/* Maximum length of a run of a dropout mask, which is on the stack. The buffer also has space for the elements of the
- * first and last counters outside the run. */
+/* Maximum length of a run of a dropout mask, which is on the stack and stays in the first level of cache. The buffer
+ * also has space for the elements of the first and last counters outside the run. */
 #define MASK_RUN    512
 #define MASK_BUFFER (MASK_RUN + 8 + 8 * PHILOX_CHAINS * PHILOX_LANES)
 

@@ -11,6 +11,8 @@
 #include <emmintrin.h>
 #endif
 
+/* A block has a bit of a word for each byte. SCAN_SHORT bytes, one vector of SSE2, are looked at where runs are
+ * short. */
 enum { SCAN_BLOCK = 64, SCAN_READ = SCAN_BLOCK + 2, SCAN_SHORT = 16 };
 
 /* A bit for each of 64 bytes: a mark begins there; a byte of ASCII that is neither a letter nor a mark; one of another

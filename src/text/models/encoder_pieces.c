@@ -81,7 +81,7 @@ mega_status mega_encoder_pieces(mega_encoder *e, const uint8_t *text, size_t n, 
     }
     mega_span made;
     MEGA_TRY(mega_pipeline_split(p, e->match, (mega_span){text, n}, first, e->splitted, e->pieces, &made));
-    enum { LONG_PIECE = 64 };
+    enum { LONG_PIECE = 64 }; /* mean bytes of a piece above which pieces are cut at marks first (bench_tokenizer) */
     if (p->model == MEGA_MODEL_UNIGRAM)
         return mega_encoder_unigram(e, made.text, made.n, e->pieces[0].piece, e->pieces[0].count, begin, out);
     const bool at_marks = p->splits_at_mark && (int64_t)(made.n / LONG_PIECE) > e->pieces[0].count;

@@ -289,6 +289,7 @@ static void ahead_inputs(rows_ahead *t, const attention_head *w, int64_t i)
     ahead_add(t, key_rows_of(w, a->v, a->ld_kv, g, i));
 }
 
+/* Rows that are prefetched in one go at most (bench_attention measures it). */
 #define ASK_MOST 4
 
 /* Returns how many rows to prefetch at a time, at most ASK_MOST, so that all are done after key blocks [first, stop)

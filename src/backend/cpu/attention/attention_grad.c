@@ -6,6 +6,7 @@
 #include "cpu/attention/attention_impl.h"
 #include "cpu/share.h"
 
+/* Products per pair of blocks: of the whole item, of a part of its keys, of a part of its queries. */
 #define WHOLE_COST   5
 #define KEYS_COST    4
 #define QUERIES_COST 3

@@ -20,7 +20,8 @@
 #define BY_ROWS_TYPE BY_TYPE
 #endif
 
-/* Number of rows by which prefetching is ahead: the rows of a head are far apart, often each on its own page. */
+/* Number of rows by which prefetching is ahead: the rows of a head are far apart, often each on its own page
+ * (bench_attention). */
 #define ROWS_AHEAD 8
 
 ALWAYS void ask_for_row(const head_rows *x, int64_t i, int64_t rows)
@@ -130,6 +131,7 @@ static void attention_product(float *c, const float *a, int64_t lda, const float
 #define TILE_ROWS 6
 #define TILE_VECS (VECTOR_BYTES == 64 ? 4 : 2)
 
+/* Steps of k that are unrolled; bench_attention shows it. */
 #define TILE_STEP 8
 
 ALWAYS void attention_step(const int R, const int N, vf sum[TILE_ROWS][TILE_VECS], const float *a, int64_t lda,

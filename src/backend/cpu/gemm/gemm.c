@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 /* Rows of k that are packed at a time, and bytes of packed b: they stay in the last level of cache. A block of all rows
- * of a, of at most STAYING_BYTES, stays in the second level. */
+ * of a, of at most STAYING_BYTES, stays in the second level. The lines "gemm …" of bench_kernels measure these
+ * four. */
 enum { DEPTH = 1024, PACKED_BYTES = 6 << 20, BLOCK_PANELS = 24, STAYING_BYTES = 544 << 10 };
 
 typedef enum gemm_way { GEMM_NOTHING, GEMM_PLAIN, GEMM_FEW_ROWS, GEMM_PANELS, GEMM_PAIRS } gemm_way;

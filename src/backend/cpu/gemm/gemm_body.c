@@ -3,7 +3,8 @@
  * back, with prefetching. Several streams keep more cache lines in flight than one, and the hardware prefetcher alone
  * would restart at every page. */
 
-/* Bytes by which prefetching is ahead, and the number of parts that are walked side by side for one row of a. */
+/* Bytes by which prefetching is ahead, and the number of parts that are walked side by side for one row of a. The
+ * figure that they serve is generate_124m_of_bandwidth (bench_generate). */
 enum { GEMV_AHEAD = 2048, GEMV_STREAMS = 4 };
 
 /* 2*VL consecutive numbers. For BF16, lo holds those at even indices and hi those at odd ones: this widening takes only

@@ -10,7 +10,9 @@
 
 #include "cpu/gemm/gemm_pairs.h"
 
-#define PAIRS_GROUP 24 /* number of panels that rows of b are packed into at a time */
+/* Number of panels that rows of b are packed into at a time, so that a row is read in long runs (`bench_kernels bf16`
+ * measures it by products whose b is not transposed). */
+#define PAIRS_GROUP 24
 
 /* Packs rows of op(a); with `sums` (only if trans_a) also adds them to row_sum. */
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums);

@@ -200,6 +200,7 @@ typedef struct gemm_wish {
     int64_t lines, left, run, skip;
 } gemm_wish;
 
+/* Steps of k that are unrolled between two prefetches (bench_kernels, "gemm …"). */
 enum { GEMM_STEP = 4 };
 
 /* sum += x * y in place. The sums fill the registers, and without this the compiler moves them around and spills
