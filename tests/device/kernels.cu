@@ -56,7 +56,9 @@ KERNEL(test_transpose, transpose_args, 32)
     for (int half = 0; half < 2; half++) {
         if (a.mistake != TRANSPOSE_FIRST_BARRIER) warp_barrier(); /* the first half has been read */
         for (int r = 0; r < 32; r++) s->at[r][lane] = a.x[r * 32 + lane];
-        if (a.mistake != TRANSPOSE_NO_BARRIER) warp_barrier();
+        if (a.mistake == TRANSPOSE_BY_EXCHANGE) warp_xor_bits(0, 1); /* all lanes meet, but memory is not ordered */
+        else if (a.mistake != TRANSPOSE_NO_BARRIER)
+            warp_barrier();
         for (int r = half * 16; r < half * 16 + 16; r++) a.y[r * 32 + lane] = s->at[lane][r];
     }
 }

@@ -26,7 +26,7 @@ typedef struct transpose_args { /* y[c, r] = x[r, c] of 32 x 32 numbers, by one 
     const float *x;
     int32_t mistake;
 } transpose_args;
-enum { TRANSPOSE_NO_BARRIER = 1, TRANSPOSE_FIRST_BARRIER };
+enum { TRANSPOSE_NO_BARRIER = 1, TRANSPOSE_FIRST_BARRIER, TRANSPOSE_BY_EXCHANGE };
 
 typedef struct
     product_args { /* c[m, n] = a[m, k] b[n, k]^T, a and b of 16 bits, c f32; m, n multiples of 64, k of 32 */

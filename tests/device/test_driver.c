@@ -289,7 +289,10 @@ static void touch(void)
 static void host_touches(void **state)
 {
     (void)state;
+    cu_stream s = stream();
     touched = device_memory(100);
+    ok(cuMemsetD8Async(touched, 0, 100, s));
+    ok(cuStreamSynchronize(s)); /* it could be touched while the work ran */
     assert_int_equal(status_of(touch, "the host touches device memory: byte 5 of allocation 0 (100 bytes)"), 86);
     ok(cuMemFree_v2(touched));
     assert_int_equal(status_of(touch, "the host touches device memory: memory that is not allocated"), 86);

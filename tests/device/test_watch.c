@@ -103,6 +103,8 @@ static void warp_barriers(void **state)
     check(k, 1, 1, &a, 32 * 33 * 4, m, 4096, 4096, NULL);
     a.mistake = TRANSPOSE_NO_BARRIER;
     check(k, 1, 1, &a, 32 * 33 * 4, m, 4096, 4096, "shared memory 0");
+    a.mistake = TRANSPOSE_BY_EXCHANGE;
+    check(k, 1, 1, &a, 32 * 33 * 4, m, 4096, 4096, "race with a write");
     a.mistake = TRANSPOSE_FIRST_BARRIER;
     check(k, 1, 1, &a, 32 * 33 * 4, m, 4096, 4096, "race with a ");
     free(m);
