@@ -37,7 +37,7 @@ typedef struct muon_pass {
 #define NAME(x) x##_f64
 #include "muon_body.c"
 
-enum { MUON_GRAIN = 4096 }; /* elements that a thread claims at a time (bench_optimizer, update_muon_124m_of_copy) */
+enum { MUON_GRAIN = 4096 }; /* elements that a thread claims at a time (bench_optimizer) */
 
 void muon_prepare(mega_optimizer *o, int i)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Elements that a thread claims and rounds at a time: 4 kB of floats (bench_optimizer, update_NAME_124m_of_copy). */
+/* Elements that a thread claims and rounds at a time: 4 kB of floats (bench_optimizer). */
 enum { ROW_GRAIN = 1024 };
 
 static int list_length(const char *const *names)

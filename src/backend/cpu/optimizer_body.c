@@ -21,7 +21,7 @@ ALWAYS void adamw_block(bool l2, const mega_adamw_args *a, int64_t begin, int64_
 }
 
 /* Elements of a block, 8 kB of floats, that stay in the first level of cache between the update and the copy of the
- * weight. The figure is update_NAME_124m_of_copy (bench_optimizer). */
+ * weight. bench_optimizer measures it. */
 #define OPTIMIZER_BLOCK 2048
 
 static void adamw_range(const mega_adamw_args *a, int64_t begin, int64_t end)
