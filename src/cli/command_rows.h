@@ -1,6 +1,6 @@
 /* The commands, a row each, in the order of the overview: the name; SHOWN, the members of its mega_command
  * (megalith/config.h), of which program.c makes a table; RUN, those of its cli_row, of which main.c makes one. Both
- * include this file, after they have defined COMMAND, SHOWN and RUN. */
+ * include this file, after they have defined COMMAND, SHOWN and RUN; commands.h makes the declarations of it. */
 
 COMMAND(
     pretrain_gpt,
