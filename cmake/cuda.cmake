@@ -86,7 +86,7 @@ target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
 # On the software device that watches every access, unless the caller names another library.
 add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watched)
 target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
-foreach(script images omitted)
+foreach(script images omitted library)
     add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)
     mega_test_properties(device_test_${script} device)
 endforeach()

@@ -134,10 +134,10 @@ void software_reset(uint64_t seed)
 cu_result cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
+    if (software.devices == 0) settings_read();
     if (fails_now("cuInit")) return software_leave(CU_NO_DEVICE);
     if (software.is_initialized) return software_leave(CU_OK);
     if (flags != 0) return software_leave(CU_INVALID_VALUE);
-    settings_read();
     if (software.devices == 0) return software_leave(CU_NO_DEVICE);
     for (int i = 0; i < MOST_STREAMS; i++)
         software.stream[i] = (struct CUstream_st){.number = i, .last = &software.stream[i].first};
