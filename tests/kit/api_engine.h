@@ -12,7 +12,8 @@
 #define API_LINE "--micro-batch-size 1 --gradient-accumulation-steps 2 --lr 0.01 --fp64 --seed 3 --num-threads 1 "
 
 /* `setup` gives what else the engine is made from (data, mode, JSON); blanks separate the options. */
-static inline mega_status api_try_open(mega_engine **out, mega_setup setup, const char *options)
+static inline mega_status api_try_open_model(mega_engine **out, const mega_model *model, mega_setup setup,
+                                             const char *options)
 {
     char text[1024], name[] = "program", *argv[64] = {name}, *rest = text;
     int argc = 1;
@@ -20,10 +21,15 @@ static inline mega_status api_try_open(mega_engine **out, mega_setup setup, cons
     for (char *word; (word = strsep(&rest, " ")) != NULL;)
         if (word[0] != '\0') argv[argc++] = word;
     *out = NULL;
-    setup.model = &api_model;
+    setup.model = model;
     setup.argc = argc;
     setup.argv = argv;
     return mega_initialize(&setup, out);
+}
+
+static inline mega_status api_try_open(mega_engine **out, mega_setup setup, const char *options)
+{
+    return api_try_open_model(out, &api_model, setup, options);
 }
 
 /* Creates an engine that trains on data with the options of API_LINE and those of `more`. */
