@@ -16,6 +16,9 @@ struct mega_step_monitor {
     int64_t steps, micro_steps;
     double seconds;   /* of the steps after the warm-up */
     mega_buffer line; /* kept, so that a step allocates nothing */
+    int64_t ranks_of_host;
+    long most_resident; /* of the process in KB, when `held` was measured */
+    double held;
 };
 
 mega_status mega_step_monitor_create(const mega_monitor_options *o, const char *config, mega_step_monitor **out)
@@ -54,11 +57,16 @@ static void step_line(mega_step_monitor *m, const mega_step_seen *s)
     end_line(m);
 }
 
-static double peak_bytes(void)
+/* The memory that `megalith plan` plans and compare_configurations calls held: without mapped files, and a share of
+ * what the ranks of a host share. To read the list of mappings takes milliseconds, so that a peak is measured once. */
+static double peak_bytes(mega_step_monitor *m)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024;
+    if (usage.ru_maxrss != m->most_resident)
+        m->held = (double)mega_memory_peak(m->ranks_of_host > 1 ? m->ranks_of_host : 1);
+    m->most_resident = usage.ru_maxrss;
+    return m->held;
 }
 
 /* In units of 2^30 bytes, with two digits after the point. */
@@ -80,7 +88,7 @@ static void speed_line(mega_step_monitor *m, const mega_step_seen *s)
     mega_buffer_puts(b, ", MemAllocated=");
     mega_buffer_json_double(b, gigabytes((double)s->planned_bytes));
     mega_buffer_puts(b, "GB, MaxMemAllocated=");
-    mega_buffer_json_double(b, gigabytes(fmax(peak_bytes(), (double)s->planned_bytes)));
+    mega_buffer_json_double(b, gigabytes(fmax(peak_bytes(m), (double)s->planned_bytes)));
     mega_buffer_puts(b, "GB");
     end_line(m);
 }
@@ -119,7 +127,9 @@ static void put_events(mega_step_monitor *m, const mega_step_seen *s)
 
 void mega_step_monitor_begin(mega_step_monitor *m, const mega_step_seen *s)
 {
-    if (m != NULL && m->of->steps_per_print > 0 && s->step == 0) step_line(m, s);
+    if (m == NULL) return;
+    m->ranks_of_host = s->ranks_of_host;
+    if (m->of->steps_per_print > 0 && s->step == 0) step_line(m, s);
 }
 
 void mega_step_monitor_micro_batch(mega_step_monitor *m, const mega_step_times *times)
@@ -157,7 +167,7 @@ void mega_step_monitor_memory(mega_step_monitor *m, const char *where, int64_t p
     mega_memory_get_limits(&host);
     mega_info("%s", where);
     mega_info("MA %.2f GB  Max_MA %.2f GB  CA %.2f GB  Max_CA %.2f GB", planned, planned,
-              gigabytes((double)mega_memory_resident()), gigabytes(peak_bytes()));
+              gigabytes((double)mega_memory_resident()), gigabytes(peak_bytes(m)));
     if (host.machine == UINT64_MAX || host.available > host.machine) return;
     const double all = (double)host.machine, used = all - (double)host.available;
     mega_info("CPU Virtual Memory: used = %.2f GB, percent = %.1f%%", gigabytes(used), 100 * used / all);

@@ -5,8 +5,12 @@
 #include "megalith/step_monitor.h"
 #include "notes.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static mega_step_monitor *begin(const mega_monitor_options *o)
 {
@@ -53,6 +57,31 @@ static void progress_lines(void **state)
     notes[0] = '\0';
     mega_step_monitor_step(m, &s);
     assert_has(notes, "step=6, skipped=1, lr=[1e-05], mom=[0.9]\n");
+    mega_step_monitor_destroy(m);
+}
+
+/* "Max" is what a plan plans: a data file that is mapped is no memory of the process. */
+static void mapped_files_are_not_held(void **state)
+{
+    enum { BYTES = 128 << 20 };
+    const mega_monitor_options o = {.steps_per_print = 1};
+    mega_step_monitor *m = begin(&o);
+    mega_step_seen s = step(0);
+    FILE *file = tmpfile();
+    (void)state;
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), BYTES), 0);
+    char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    memset(at, 1, BYTES);
+    s.planned_bytes = 0;
+    mega_step_monitor_begin(m, &s);
+    for (s.step = 1; s.step <= 3; s.step++) mega_step_monitor_step(m, &s);
+    const char *most = strstr(notes, "MaxMemAllocated=");
+    assert_non_null(most);
+    assert_true(fabs(strtod(most + 16, NULL) - (double)mega_memory_peak(1) / (1 << 30)) < 0.02);
+    munmap(at, BYTES);
+    fclose(file);
     mega_step_monitor_destroy(m);
 }
 
@@ -146,9 +175,8 @@ static void flops_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(progress_lines),
-        cmocka_unit_test(lines_of_times),
-        cmocka_unit_test(lines_of_memory),
+        cmocka_unit_test(progress_lines), cmocka_unit_test(mapped_files_are_not_held),
+        cmocka_unit_test(lines_of_times), cmocka_unit_test(lines_of_memory),
         cmocka_unit_test(flops_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
