@@ -95,11 +95,11 @@ static mega_status need_blocks(const mega_blocks_options *o, const mega_blocks_t
         is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
 }
 
-static mega_status fill_splits(const mega_blocks_options *o, const mega_blocks_text *t,
-                               const blocks_range range[SPLITS], mega_blocks *b)
+static mega_status fill_splits(const mega_blocks_options *o, mega_blocks_text *t, const blocks_range range[SPLITS],
+                               mega_blocks *b)
 {
     blocks_head *h = &b->head;
-    h->tokens = t->ids.count;
+    h->tokens = t->tokens;
     for (int s = 0; s < SPLITS; s++) {
         h->texts[s] = range[s].end - range[s].first;
         const int64_t most = s == MEGA_SPLIT_TRAIN ? o->most_train : o->most_validation;
@@ -112,7 +112,7 @@ static mega_status fill_splits(const mega_blocks_options *o, const mega_blocks_t
     int64_t *start = b->body_block.data;
     cut_split(t, range[MEGA_SPLIT_TRAIN], o->length, o->most_train, start);
     cut_split(t, range[MEGA_SPLIT_VALID], o->length, o->most_validation, start + h->count[MEGA_SPLIT_TRAIN]);
-    memcpy(start + h->count[0] + h->count[1], t->ids.id, (size_t)h->tokens * sizeof(int32_t));
+    mega_blocks_text_move(t, (int32_t *)(void *)(start + h->count[0] + h->count[1]));
     for (int s = 0; s < SPLITS; s++) h->hash[s] = blocks_hash(b, s);
     memcpy(b->head_block.data, h, sizeof *h);
     return MEGA_OK;

@@ -11,7 +11,7 @@
 #include "megalith/progress.h"
 #include <string.h>
 
-enum { PORTION_BYTES = 4 << 20 };
+enum { PORTION_BYTES = 1 << 20 };
 
 /* The tokens of one share of a portion. */
 typedef struct blocks_share {
@@ -63,17 +63,35 @@ static void blocks_encode_shares(void *user, int thread, int64_t first, int64_t 
     }
 }
 
+/* Appends tokens, in as many pieces as they need. */
+static mega_status blocks_append(mega_blocks_text *out, const int32_t *id, int64_t count)
+{
+    while (count > 0) {
+        const int64_t used = out->tokens % MEGA_BLOCKS_PIECE, left = MEGA_BLOCKS_PIECE - used,
+                      n = count < left ? count : left;
+        if (used == 0) {
+            void *pages;
+            if (!mega_array_reserve(&out->piece, &out->most_pieces, out->pieces + 1, sizeof *out->piece))
+                return MEGA_NO_MEMORY("tokenizing", "its tokens");
+            MEGA_TRY(mega_pages_alloc(&pages, MEGA_BLOCKS_PIECE * sizeof *id, "tokens of texts"));
+            out->piece[out->pieces++] = pages;
+        }
+        memcpy(out->piece[out->pieces - 1] + used, id, (size_t)n * sizeof *id);
+        out->tokens += n;
+        id += n;
+        count -= n;
+    }
+    return MEGA_OK;
+}
+
 static mega_status blocks_join_share(blocks_reader *r, const blocks_share *s, int64_t texts)
 {
     mega_blocks_text *out = r->out;
-    MEGA_TRY(mega_ids_reserve(&out->ids, s->ids.count));
     if (!mega_array_reserve(&out->end, &out->capacity, out->texts + texts, sizeof *out->end))
         return MEGA_NO_MEMORY("tokenizing", "the ends of texts");
-    for (int64_t k = 0; k < texts; k++) out->end[out->texts + k] = out->ids.count + s->end[k];
-    if (s->ids.count > 0) memcpy(out->ids.id + out->ids.count, s->ids.id, (size_t)s->ids.count * sizeof *s->ids.id);
-    out->ids.count += s->ids.count;
+    for (int64_t k = 0; k < texts; k++) out->end[out->texts + k] = out->tokens + s->end[k];
     out->texts += texts;
-    return MEGA_OK;
+    return blocks_append(out, s->ids.id, s->ids.count);
 }
 
 static mega_status blocks_encode_portion(blocks_reader *r)
@@ -257,9 +275,25 @@ mega_status mega_blocks_tokenize(const mega_blocks_options *o, const mega_list *
     return st;
 }
 
+static void blocks_free_piece(int32_t *piece)
+{
+    mega_pages_free(piece, MEGA_BLOCKS_PIECE * sizeof *piece);
+}
+
+void mega_blocks_text_move(mega_blocks_text *t, int32_t *out)
+{
+    for (int64_t i = 0; i < t->pieces; i++, out += MEGA_BLOCKS_PIECE) {
+        const int64_t left = t->tokens - i * MEGA_BLOCKS_PIECE, n = left < MEGA_BLOCKS_PIECE ? left : MEGA_BLOCKS_PIECE;
+        memcpy(out, t->piece[i], (size_t)n * sizeof *out);
+        blocks_free_piece(t->piece[i]);
+    }
+    t->pieces = t->tokens = 0;
+}
+
 void mega_blocks_text_fini(mega_blocks_text *t)
 {
-    mega_ids_fini(&t->ids);
+    for (int64_t i = 0; i < t->pieces; i++) blocks_free_piece(t->piece[i]);
+    mega_free(t->piece);
     mega_free(t->end);
     *t = (mega_blocks_text){.end = NULL};
 }

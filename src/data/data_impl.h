@@ -104,13 +104,18 @@ void mega_gpt_share_drop(mega_gpt_share *share, uint64_t key);
 
 /* ---- blocks_text.c: the tokens of texts ---- */
 
+enum { MEGA_BLOCKS_PIECE = 1 << 20 /* tokens */ };
+
 typedef struct mega_blocks_text {
-    mega_ids ids;
+    int32_t **piece; /* tokens, in pieces of MEGA_BLOCKS_PIECE, so that what was copied can be freed */
+    int64_t pieces, most_pieces, tokens;
     int64_t *end; /* for each text, the tokens up to its end */
     int64_t texts, capacity;
 } mega_blocks_text; /* zero-initialised is valid and empty */
 /* Appends the texts of the files. */
 mega_status mega_blocks_tokenize(const mega_blocks_options *o, const mega_list *files, mega_blocks_text *out);
+/* Copies all tokens to `out`, and frees them one piece after the other: there are hardly ever two copies. */
+void mega_blocks_text_move(mega_blocks_text *t, int32_t *out);
 void mega_blocks_text_fini(mega_blocks_text *t);
 
 /* ---- gpt_index.c: the three arrays of one split ---- */
