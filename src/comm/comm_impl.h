@@ -181,6 +181,7 @@ mega_status transport_host_barrier(mega_world *world);
 mega_status transport_all_gather(mega_world *world, const void *in, void *out, size_t bytes);
 mega_status transport_host_all(mega_world *world, bool *all); /* *all becomes true if it is true on all of them */
 const char *transport_description(char *out, size_t size);
+bool transport_is_open(void); /* whether a world of this process uses MPI */
 
 /* collectives_messages.c: called when op starts, and whenever the messages of its phase are complete: ends that phase
  * and starts the next. *done: the operation is complete. */

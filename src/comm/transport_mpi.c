@@ -314,6 +314,11 @@ void transport_progress(const mega_world *world)
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world->transport->all, &found, &status);
 }
 
+bool transport_is_open(void)
+{
+    return mpi_life.worlds > 0;
+}
+
 const char *transport_description(char *out, size_t size)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];

@@ -104,6 +104,11 @@ mega_status transport_host_all(mega_world *world, bool *all)
     return MEGA_OK;
 }
 
+bool transport_is_open(void)
+{
+    return false;
+}
+
 const char *transport_description(char *out, size_t size)
 {
     snprintf(out, size, "none (built without MPI)");

@@ -115,7 +115,7 @@ int mega_world_local_rank(const mega_world *world)
 
 size_t mega_world_process_bytes(int64_t ranks)
 {
-    return ranks > 1 ? PROCESS_BYTES + MPI_BYTES : PROCESS_BYTES;
+    return ranks > 1 || transport_is_open() ? PROCESS_BYTES + MPI_BYTES : PROCESS_BYTES;
 }
 
 int mega_world_host_first(const mega_world *world)

@@ -34,4 +34,17 @@ mkdir here/nothing elsewhere/nothing
 ranks 1 sh -c "$(in_folder here)" : -n 1 sh -c "$(in_folder elsewhere)" >log 2>&1 </dev/null
 [ $? -eq 1 ] && [ "$(grep -c 'error: rank 1: --sample-input-file prompts.txt: there is no such file' log)" -eq 1 ] ||
     { echo "FAILED: a file that one rank alone lacks: $(cat log)" && failed=1; }
+
+# One rank that mpirun started has MPI as well, which a plan without a launcher does not count.
+for i in $(seq 1 40); do echo "line $i of a text"; echo; done >text.txt
+"$MEGALITH" preprocess_data --input text.txt --split-on-blank-lines --tokenizer-type ByteTokenizer --output-prefix t \
+    >log 2>&1 || { cat log; failed=1; }
+process_of() {
+    "$@" "$MEGALITH" pretrain_gpt --preset tiny --micro-batch-size 1 --train-iters 1 --lr 1e-3 --dry-run \
+        --tokenizer-type ByteTokenizer --data-path t_text_document --split 100,0,0 2>log </dev/null |
+        sed -n 's/^  process *\([0-9.]*\) MB.*/\1/p'
+}
+alone=$(process_of env) launched=$(process_of ranks 1)
+awk -v a="$alone" -v b="$launched" 'BEGIN { exit !(a > 5 && b > a + 5 && b < a + 8) }' ||
+    { echo "FAILED: a process takes $alone MB alone, $launched MB under mpirun: $(cat log)" && failed=1; }
 exit $failed

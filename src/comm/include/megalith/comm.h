@@ -74,7 +74,8 @@ bool mega_world_failed(const mega_world *world);
  * NULL is allowed. */
 void mega_world_forget_failure(mega_world *world);
 /* Returns the resident bytes of a process in a world of `ranks` ranks, beyond planned memory: code, libraries and their
- * data, and with several ranks MPI and its shared memory. Measured with Open MPI 4 on x86-64. */
+ * data, and MPI with its shared memory, if there are several ranks or an MPI launcher started this one. Measured with
+ * Open MPI 4 on x86-64. */
 size_t mega_world_process_bytes(int64_t ranks);
 /* Writes name and version of the MPI library, or that there is none, and returns out. */
 const char *mega_world_transport(char *out, size_t size);
