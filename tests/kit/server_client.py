@@ -90,7 +90,7 @@ def slow(port, count, seconds):
             except OSError:
                 pass
         sent += 1
-        time.sleep(0.3)
+        time.sleep(0.3)  # how slow these clients are; nothing is waited for
     other.join()
     for s in sockets:
         s.close()

@@ -104,6 +104,8 @@ static int end(void **state)
     return 0;
 }
 
+/* Between two looks of a loop that ends by what it sees: a longer rest only makes the test longer. The threads of
+ * the exchange signal nobody. */
 static void rest(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

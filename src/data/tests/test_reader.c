@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { BATCH = 4, COUNT = 1000, SEED = 9 };
 
@@ -24,6 +25,7 @@ typedef struct setting {
     mega_reader *reader;
 } setting;
 
+/* Between two looks of a loop that ends by what it sees. */
 static void sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
@@ -174,9 +176,10 @@ static void a_failed_read_is_kept_until_it_is_needed(void **state)
     close_setting(&s);
 }
 
+/* Lets the read end once the thread that owns the reader waits for it. */
 static void *let_go(void *user)
 {
-    sleep_ms(20);
+    mega_kit_until_asleep((int)getpid(), (int)getpid());
     atomic_store(&((source *)user)->is_held, false);
     return NULL;
 }
@@ -212,7 +215,7 @@ static void nothing_is_read_before_it_is_asked_for(void **state)
     (void)state;
     setting s;
     open_setting(&s);
-    sleep_ms(5);
+    sleep_ms(5); /* a reader that read at once would be seen; a slow machine can only hide it, not fail the test */
     close_setting(&s);
     assert_int_equal(atomic_load(&s.source.reads), 0);
     mega_reader_destroy(NULL);

@@ -13,6 +13,8 @@ typedef struct source {
     int slow_ms;
 } source;
 
+/* Between two looks of a loop that ends by what it sees; as the time of a slow read; and before it is asserted that
+ * nothing more was read, where a slow machine can hide a read too many but not make the test fail. */
 static void sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
