@@ -122,6 +122,14 @@ void mega_kit_write(const char *path, const char *text)
     if (fclose(f) != 0 || done != n) fail_msg("%s: cannot be written", path);
 }
 
+uint64_t mega_kit_next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
 void mega_kit_random(float *out, int64_t n, uint32_t seed)
 {
     for (int64_t i = 0; i < n; i += 4) {

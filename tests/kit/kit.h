@@ -41,6 +41,8 @@ void mega_kit_write(const char *path, const char *text);
  * thread. */
 void mega_kit_until_asleep(int pid, int tid);
 
+/* Returns the next number of Marsaglia's xorshift64; *state is its last one, and not 0. */
+uint64_t mega_kit_next(uint64_t *state);
 /* Fill out with n floats from Philox: uniform in [-1, 1), or normal N(0, 1). Equal seeds give equal numbers. */
 void mega_kit_random(float *out, int64_t n, uint32_t seed);
 void mega_kit_normal(float *out, int64_t n, uint32_t seed);

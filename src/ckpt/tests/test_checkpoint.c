@@ -104,12 +104,6 @@ static void without_a_shape_names_are_exact(void **state)
     tiny_fini(&got);
 }
 
-static bool exists(const char *folder, const char *name)
-{
-    const char *path = mega_kit_path(folder, name);
-    return mega_file_exists(path) || mega_folder_exists(path);
-}
-
 static void write_iterations(tiny *m, const char *folder, int64_t first, int64_t last, int keep)
 {
     for (int64_t i = first; i <= last; i++) {
@@ -129,15 +123,15 @@ static void keeps_the_newest(void **state)
     write_iterations(&m, folder, 2, 4, 0);
     write_iterations(&m, folder, 9, 9, 0);
     write_iterations(&m, folder, 5, 5, 2); /* 9 belongs to a run that went back to an earlier checkpoint: it stays */
-    assert_true(exists(folder, "iter_0000001/mp_rank_00"));
-    assert_false(exists(folder, "iter_0000002"));
-    assert_false(exists(folder, "iter_0000003"));
-    assert_true(exists(folder, "iter_0000004/model.safetensors"));
-    assert_true(exists(folder, "iter_0000005/model.safetensors"));
-    assert_true(exists(folder, "iter_0000009/model.safetensors"));
+    assert_true(is_in_folder(folder, "iter_0000001/mp_rank_00"));
+    assert_false(is_in_folder(folder, "iter_0000002"));
+    assert_false(is_in_folder(folder, "iter_0000003"));
+    assert_true(is_in_folder(folder, "iter_0000004/model.safetensors"));
+    assert_true(is_in_folder(folder, "iter_0000005/model.safetensors"));
+    assert_true(is_in_folder(folder, "iter_0000009/model.safetensors"));
     write_iterations(&m, folder, 6, 6, 1);
-    assert_false(exists(folder, "iter_0000004"));
-    assert_false(exists(folder, "iter_0000005"));
+    assert_false(is_in_folder(folder, "iter_0000004"));
+    assert_false(is_in_folder(folder, "iter_0000005"));
     mega_names names = {0};
     tiny_ok(mega_folder_list(folder, &names));
     assert_int_equal(names.count, 4); /* 1, 6, 9 and the tracker, nothing else */
@@ -149,7 +143,7 @@ static void keeps_the_newest(void **state)
     TINY_SAID(mega_checkpoint_write(&(mega_checkpoint_save){
                   .folder = folder, .iteration = 1, .shape = &tiny_shape, .save_dtype = MEGA_F32, .weights = m.weight}),
               MEGA_ERR_USAGE, "iter_0000001", "not written by megalith", "another --save");
-    assert_true(exists(folder, "iter_0000001/mp_rank_00"));
+    assert_true(is_in_folder(folder, "iter_0000001/mp_rank_00"));
     tiny_fini(&m);
 }
 
@@ -215,7 +209,7 @@ static void replaces_an_iteration(void **state)
     write_iterations(&a, folder, 7, 7, 0);
     mega_kit_write(mega_kit_path(folder, "iter_0000007/of_the_old_one"), "x");
     write_iterations(&b, folder, 7, 7, 0);
-    assert_false(exists(folder, "iter_0000007/of_the_old_one"));
+    assert_false(is_in_folder(folder, "iter_0000007/of_the_old_one"));
     mega_checkpoint *c = NULL;
     tiny_ok(mega_checkpoint_open(folder, false, &c));
     tiny_ok(mega_checkpoint_read_weights(c, a.weight, TINY_TENSORS, MEGA_F32));
@@ -223,14 +217,6 @@ static void replaces_an_iteration(void **state)
     mega_checkpoint_close(c);
     tiny_fini(&a);
     tiny_fini(&b);
-}
-
-/* The temporary name that process `pid` of this host would use. */
-static void name_of(char out[160], const char *stem, const char *mark, pid_t pid)
-{
-    char *own = mega_owned_path(stem, mark);
-    snprintf(out, 160, "%.*s-%ld", (int)(strrchr(own, '-') - own), own, (long)pid);
-    mega_free(own);
 }
 
 /* A tracker that names another program's folder belongs to that program. */
@@ -264,7 +250,7 @@ static void keeps_what_was_set_aside(void **state)
     tiny_init(&m, MEGA_F32, 20);
     write_iterations(&m, folder, 10, 10, 0);
     char name[160];
-    name_of(name, "iter_0000010", ".exchange-", 2147483646);
+    temporary_name_of(name, "iter_0000010", ".exchange-", 2147483646);
     const char *aside = mega_kit_path(folder, name);
     tiny_ok(mega_file_rename(mega_kit_path(folder, "iter_0000010"), aside));
     mega_checkpoint_save save = tiny_save(&m, folder, 20, "{}");

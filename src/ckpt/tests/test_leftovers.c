@@ -9,26 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool exists(const char *folder, const char *name)
-{
-    const char *path = mega_kit_path(folder, name);
-    return mega_file_exists(path) || mega_folder_exists(path);
-}
-
 static void write_iterations(tiny *m, const char *folder, int64_t first, int64_t last)
 {
     for (int64_t i = first; i <= last; i++) {
         mega_checkpoint_save save = tiny_save(m, folder, i, "{}");
         tiny_ok(mega_checkpoint_write(&save));
     }
-}
-
-/* The temporary name that process `pid` of this host would use. */
-static void name_of(char out[160], const char *stem, const char *mark, pid_t pid)
-{
-    char *own = mega_owned_path(stem, mark);
-    snprintf(out, 160, "%.*s-%ld", (int)(strrchr(own, '-') - own), own, (long)pid);
-    mega_free(own);
 }
 
 /* Left-overs of dead runs are removed, but not those of living runs, nor files that others named. */
@@ -45,9 +31,9 @@ static void clears_leftovers(void **state)
                                          "iter_0000001.tmp-2020-01-01", "iter_0000001.exchange-old",
                                          "iter_0000001.tmp-4194999"};
     enum { OTHERS = sizeof others / sizeof *others };
-    name_of(dead, "iter_0000001", ".tmp-", child);
-    name_of(alive, "iter_0000002", ".tmp-", getppid());
-    name_of(tracker, "latest_checkpointed_iteration.txt", ".tmp-", child);
+    temporary_name_of(dead, "iter_0000001", ".tmp-", child);
+    temporary_name_of(alive, "iter_0000002", ".tmp-", getppid());
+    temporary_name_of(tracker, "latest_checkpointed_iteration.txt", ".tmp-", child);
     tiny_ok(mega_folder_create(mega_kit_path(folder, mega_kit_path(dead, "state"))));
     tiny_ok(mega_folder_create(mega_kit_path(folder, alive)));
     tiny_ok(mega_folder_create(mega_kit_path(folder, foreign)));
@@ -56,22 +42,22 @@ static void clears_leftovers(void **state)
     tiny m;
     tiny_init(&m, MEGA_F32, 6);
     write_iterations(&m, folder, 3, 3);
-    assert_false(exists(folder, dead));
-    assert_false(exists(folder, tracker));
-    assert_true(exists(folder, alive));
-    assert_true(exists(folder, foreign));
+    assert_false(is_in_folder(folder, dead));
+    assert_false(is_in_folder(folder, tracker));
+    assert_true(is_in_folder(folder, alive));
+    assert_true(is_in_folder(folder, foreign));
     const struct timespec long_ago[2] = {{1000000000, 0}, {1000000000, 0}};
     assert_int_equal(utimensat(AT_FDCWD, mega_kit_path(folder, foreign), long_ago, 0), 0);
     write_iterations(&m, folder, 4, 4);
-    assert_false(exists(folder, foreign));
-    assert_true(exists(folder, alive));
+    assert_false(is_in_folder(folder, foreign));
+    assert_true(is_in_folder(folder, alive));
     /* with the lock of SAVE, no other process can be writing there */
     mega_checkpoint_save save = tiny_save(&m, folder, 5, "{}");
     tiny_ok(mega_checkpoint_lock(folder, false, &save.lock));
     tiny_ok(mega_checkpoint_write(&save));
     mega_lock_release(save.lock);
-    assert_false(exists(folder, alive));
-    for (int i = 0; i < OTHERS; i++) assert_true(exists(folder, others[i]));
+    assert_false(is_in_folder(folder, alive));
+    for (int i = 0; i < OTHERS; i++) assert_true(is_in_folder(folder, others[i]));
     tiny_fini(&m);
 }
 
@@ -91,8 +77,8 @@ static void keeps_foreign_leftovers(void **state)
     if (child == 0) _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     for (int foreign = 0; foreign < 2; foreign++) {
-        name_of(left[0], "iter_0000001", ".tmp-", child);
-        name_of(left[1], "iter_0000009", ".tmp-", child);
+        temporary_name_of(left[0], "iter_0000001", ".tmp-", child);
+        temporary_name_of(left[1], "iter_0000009", ".tmp-", child);
         assert_int_equal(rename(mega_kit_path(folder, "iter_0000001"), mega_kit_path(folder, left[0])), 0);
         tiny_ok(mega_folder_create(mega_kit_path(folder, mega_kit_path(left[1], "state"))));
         for (size_t i = 0; i < sizeof written / sizeof *written; i++)
@@ -100,10 +86,10 @@ static void keeps_foreign_leftovers(void **state)
         for (int i = 0; i < 2 && foreign == 1; i++)
             mega_kit_write(mega_kit_path(folder, mega_kit_path(left[i], i == 0 ? "state/mine" : "notes.txt")), "mine");
         write_iterations(&m, folder, 3, 3);
-        assert_false(exists(folder, left[0]));
-        assert_false(exists(folder, left[1]));
-        assert_int_equal(exists(folder, "iter_0000001.kept-1/state/mine"), foreign);
-        assert_int_equal(exists(folder, "iter_0000009.kept-1/notes.txt"), foreign);
+        assert_false(is_in_folder(folder, left[0]));
+        assert_false(is_in_folder(folder, left[1]));
+        assert_int_equal(is_in_folder(folder, "iter_0000001.kept-1/state/mine"), foreign);
+        assert_int_equal(is_in_folder(folder, "iter_0000009.kept-1/notes.txt"), foreign);
         write_iterations(&m, folder, 1, 1);
     }
     tiny_fini(&m);

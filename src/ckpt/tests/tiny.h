@@ -178,4 +178,18 @@ static inline void tiny_said(mega_status st, mega_status expected, const char *c
 }
 #define TINY_SAID(st, expected, ...) tiny_said(st, expected, (const char *const[]){__VA_ARGS__, NULL})
 
+/* The temporary name that process `pid` of this host would use. */
+static inline void temporary_name_of(char out[160], const char *stem, const char *mark, pid_t pid)
+{
+    char *own = mega_owned_path(stem, mark);
+    snprintf(out, 160, "%.*s-%ld", (int)(strrchr(own, '-') - own), own, (long)pid);
+    mega_free(own);
+}
+
+static inline bool is_in_folder(const char *folder, const char *name)
+{
+    const char *path = mega_kit_path(folder, name);
+    return mega_file_exists(path) || mega_folder_exists(path);
+}
+
 #endif

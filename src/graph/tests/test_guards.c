@@ -1,5 +1,6 @@
 /* Mistakes in the description of a model: each causes an error that names the layer and the tensor; no gradient is lost
  * silently. */
+#include "graph_kit.h"
 #include "kit.h"
 #include "megalith/builder.h"
 #include "megalith/program.h"
@@ -16,37 +17,18 @@ typedef struct sketch {
     mega_tensor x;
 } sketch;
 
-static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
-{
-    mega_param r = {
-        .num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .init = MEGA_INIT_ONE};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    need(mega_params_add(p, &r, NULL));
-}
-
-static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
-{
-    const int64_t dim[2] = {rows, cols};
-    return mega_graph_input(k->g, name, dtype, cols == 0 ? 1 : 2, dim);
-}
-
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
     need(mega_layout_create(NULL, NULL, &k.layout));
     need(mega_params_create(k.layout, &k.params));
-    declare(k.params, "weight", C, C);
-    declare(k.params, "bias", C, 0);
-    declare(k.params, "mask", T, 0);
+    declare_like(k.params, (mega_param){.init = MEGA_INIT_ONE}, "weight", C, C);
+    declare_like(k.params, (mega_param){.init = MEGA_INIT_ONE}, "bias", C, 0);
+    declare_like(k.params, (mega_param){.init = MEGA_INIT_ONE}, "mask", T, 0);
     need(mega_params_place(k.params, MEGA_F32, 0));
     need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
-    k.x = input(&k, "x", MEGA_F32, T, C);
+    k.x = declare_input(k.g, "x", MEGA_F32, T, C);
     return k;
-}
-
-static mega_tensor param(const sketch *k, const char *name)
-{
-    return mega_graph_param(k->g, mega_params_find(k->params, name));
 }
 
 /* Ends the description with a given gradient of y and builds a training program, which must fail. */
@@ -66,8 +48,8 @@ static mega_head_result head(const sketch *k, mega_tensor mask)
     const mega_scope s = mega_scope_enter(k->g, "head");
     const mega_head_shape shape = {.valid = C, .with_gradient = true};
     const mega_head_result r =
-        mega_op_lm_head_loss(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "weight"),
-                             input(k, "labels", MEGA_I32, T, 0), mask, &shape);
+        mega_op_lm_head_loss(k->g, mega_op_linear(k->g, k->x, param_named(k->g, "weight")), param_named(k->g, "weight"),
+                             declare_input(k->g, "labels", MEGA_I32, T, 0), mask, &shape);
     mega_graph_loss(k->g, "loss", r.loss, 1);
     mega_scope_leave(k->g, s);
     return r;
@@ -78,24 +60,24 @@ static void gradients_are_not_lost(void **state)
     (void)state;
     const mega_tensor none = {0};
     sketch k = begin();
-    head(&k, param(&k, "mask"));
+    head(&k, param_named(k.g, "mask"));
     expect_refusal(&k, none, MEGA_ERR_UNSUPPORTED, "loss in \"head\": the mask mask depends on a parameter");
 
     k = begin(); /* a loss computed from the token losses of a head, instead of the loss of the head */
-    mega_tensor y = head(&k, input(&k, "loss_mask", MEGA_F32, T, 0)).token_loss;
+    mega_tensor y = head(&k, declare_input(k.g, "loss_mask", MEGA_F32, T, 0)).token_loss;
     expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op xent_grad in \"head\" has no gradient");
 
     k = begin(); /* rows of a weight, used as a weight */
-    y = mega_op_linear(k.g, k.x, mega_op_rows(k.g, param(&k, "weight"), 0, 2));
+    y = mega_op_linear(k.g, k.x, mega_op_rows(k.g, param_named(k.g, "weight"), 0, 2));
     expect_refusal(&k, y, MEGA_ERR_USAGE, "\"weight\" in \"\": it is used as a weight, but is no parameter");
 
     k = begin();
-    const mega_tensor table = mega_op_rows(k.g, param(&k, "weight"), 1, 2);
-    y = mega_op_embedding(k.g, input(&k, "ids", MEGA_I32, T, 0), table, none, 0);
+    const mega_tensor table = mega_op_rows(k.g, param_named(k.g, "weight"), 1, 2);
+    y = mega_op_embedding(k.g, declare_input(k.g, "ids", MEGA_I32, T, 0), table, none, 0);
     expect_refusal(&k, y, MEGA_ERR_USAGE, "it is used as a weight, but is no parameter");
 
     k = begin();
-    y = mega_op_take_rows(k.g, param(&k, "weight"), input(&k, "rows", MEGA_I32, 2, 0));
+    y = mega_op_take_rows(k.g, param_named(k.g, "weight"), declare_input(k.g, "rows", MEGA_I32, 2, 0));
     expect_refusal(&k, y, MEGA_ERR_UNSUPPORTED, "op take_rows in \"\" has no gradient");
 }
 
@@ -122,8 +104,8 @@ static void wrong_descriptions_name_layer_and_tensor(void **state)
 
     k = begin(); /* more labels than rows */
     s = mega_scope_enter(k.g, "head");
-    mega_op_lm_head_loss(k.g, k.x, param(&k, "weight"), input(&k, "labels", MEGA_I32, T + 1, 0),
-                         input(&k, "loss_mask", MEGA_F32, T, 0), &(mega_head_shape){.valid = C});
+    mega_op_lm_head_loss(k.g, k.x, param_named(k.g, "weight"), declare_input(k.g, "labels", MEGA_I32, T + 1, 0),
+                         declare_input(k.g, "loss_mask", MEGA_F32, T, 0), &(mega_head_shape){.valid = C});
     mega_scope_leave(k.g, s);
     expect_refusal(&k, none, MEGA_ERR_USAGE, "head in \"head\": labels are labels [5] i32; expected [4] i32");
 
@@ -140,7 +122,7 @@ static void wrong_descriptions_name_layer_and_tensor(void **state)
     k = begin();
     expect_refusal(&k, mega_op_rows(k.g, foreign, 0, 1), MEGA_ERR_USAGE, "rows 0 to 0 of (none)");
     k = begin();
-    const mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    const mega_tensor y = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
     mega_op_lm_head_loss(k.g, y, foreign, y, y, &(mega_head_shape){.valid = C});
     expect_refusal(&k, none, MEGA_ERR_USAGE, "an operand is no tensor of this graph");
 }
@@ -156,10 +138,10 @@ static void seeds_reach_a_parameter(void **state)
     k = begin();
     expect_refusal(&k, k.x, MEGA_ERR_USAGE, "gradient \"dy\" is given for x, which depends on no parameter");
     k = begin();
-    mega_graph_seed_gradient(k.g, input(&k, "ids", MEGA_I32, T, 0), "dids");
+    mega_graph_seed_gradient(k.g, declare_input(k.g, "ids", MEGA_I32, T, 0), "dids");
     expect_refusal(&k, none, MEGA_ERR_USAGE, "gradient \"dids\" is given for ids, which is i32; only values of f32");
     k = begin(); /* also next to one that does */
-    mega_graph_seed_gradient(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), "good");
+    mega_graph_seed_gradient(k.g, mega_op_linear(k.g, k.x, param_named(k.g, "weight")), "good");
     expect_refusal(&k, mega_op_gelu(k.g, k.x, true), MEGA_ERR_USAGE, "gradient \"dy\" is given for gelu");
 }
 
@@ -174,7 +156,7 @@ static void graphs_compute_in_the_type_of_their_parameters(void **state)
         mega_graph_destroy(k.g);
         need(mega_graph_create(other[i], k.params, k.layout, &k.g));
         const mega_tensor x = mega_graph_input(k.g, "x", other[i], 2, dim);
-        mega_graph_output(k.g, mega_op_linear(k.g, x, param(&k, "weight")), "y");
+        mega_graph_output(k.g, mega_op_linear(k.g, x, param_named(k.g, "weight")), "y");
         const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "other"};
         assert_int_equal(mega_program_build(k.g, &o, &p), MEGA_ERR_USAGE);
         if (strstr(mega_error_message(), "but its parameters were placed in f32") == NULL)
@@ -195,10 +177,10 @@ static void graphs_grow_with_their_parameters(void **state)
     char name[16];
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "w%d", i);
-        declare(k.params, name, C, C);
+        declare_like(k.params, (mega_param){.init = MEGA_INIT_ONE}, name, C, C);
     }
-    k.x = input(&k, "x", MEGA_F32, T, C);
-    const mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "w299"));
+    k.x = declare_input(k.g, "x", MEGA_F32, T, C);
+    const mega_tensor y = mega_op_linear(k.g, k.x, param_named(k.g, "w299"));
     mega_graph_seed_gradient(k.g, y, "dy");
     const mega_program_options o = {.differentiate = true, .name = "train"};
     mega_program *p = NULL;

@@ -1,6 +1,7 @@
 /* Gradients that are held in 16 bits: which instructions the place pass adds, what a step leaves in them, bit for bit,
  * and which memory they take. */
 #include "graph_impl.h"
+#include "graph_kit.h"
 #include "kit.h"
 #include "program_impl.h"
 
@@ -10,19 +11,6 @@
 
 enum { LAYERS = 3, PARAMS = 2 * LAYERS, ROWS = 4, WIDTH = 8, MOST = WIDTH * WIDTH, MICRO_BATCHES = 3 };
 
-typedef struct sketch {
-    mega_layout *layout;
-    mega_params *params;
-    mega_program *program;
-} sketch;
-
-static void declare(mega_params *p, int layer, const char *name, int64_t rows, int64_t cols)
-{
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .layer = layer};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    need(mega_params_add(p, &r, NULL));
-}
-
 static mega_params *open_params(const mega_layout *layout, int stage, mega_dtype held)
 {
     mega_params *p;
@@ -30,9 +18,9 @@ static mega_params *open_params(const mega_layout *layout, int stage, mega_dtype
     for (int i = 0; i < LAYERS; i++) {
         char name[64];
         snprintf(name, sizeof name, "h.%d.weight", i);
-        declare(p, i + 1, name, WIDTH, WIDTH);
+        declare_like(p, (mega_param){.layer = i + 1}, name, WIDTH, WIDTH);
         snprintf(name, sizeof name, "h.%d.bias", i);
-        declare(p, i + 1, name, WIDTH, 0);
+        declare_like(p, (mega_param){.layer = i + 1}, name, WIDTH, 0);
     }
     need(mega_params_shard(p, stage));
     need(mega_params_hold_gradients_in(p, held));
@@ -41,9 +29,9 @@ static mega_params *open_params(const mega_layout *layout, int stage, mega_dtype
 }
 
 /* Layers of a GEMM and a bias, then the first two parameters once more, like a table that is used twice. */
-static sketch make(int ranks, int stage, bool overlap, mega_dtype held)
+static built_program make(int ranks, int stage, bool overlap, mega_dtype held)
 {
-    sketch k = {.layout = NULL};
+    built_program k = {.layout = NULL};
     mega_graph *g;
     need(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = ranks > 1 ? ranks : 0}, &k.layout));
     k.params = open_params(k.layout, stage, held);
@@ -64,14 +52,7 @@ static sketch make(int ranks, int stage, bool overlap, mega_dtype held)
     return k;
 }
 
-static void end(sketch *k)
-{
-    mega_program_destroy(k->program);
-    mega_params_destroy(k->params);
-    mega_layout_destroy(k->layout);
-}
-
-static int count(const sketch *k, op_kind kind)
+static int count(const built_program *k, op_kind kind)
 {
     int n = 0;
     for (int i = 0; i < k->program->g->num_ops; i++) n += k->program->g->op[i].kind == kind;
@@ -85,7 +66,7 @@ static void fill(float *out, int64_t count, double phase, double size)
     for (int64_t i = 0; i < count; i++) out[i] = (float)(size * sin(1.3 * (double)i + phase));
 }
 
-static void run_micro_batch(sketch *k, int number, bool is_first)
+static void run_micro_batch(built_program *k, int number, bool is_first)
 {
     mega_program_step(k->program)->first_micro_batch = is_first;
     mega_program_step(k->program)->last_micro_batch = number == MICRO_BATCHES - 1;
@@ -95,7 +76,7 @@ static void run_micro_batch(sketch *k, int number, bool is_first)
     need(mega_program_backward(k->program, 0));
 }
 
-static void set_weights(sketch *k)
+static void set_weights(built_program *k)
 {
     fill(mega_params_flat_weight(k->params), mega_params_elements(k->params), 0.4, 0.5);
 }
@@ -109,7 +90,7 @@ static float rounded(float x, mega_dtype type)
  * time. */
 static void expect(mega_dtype held, float out[PARAMS][MOST])
 {
-    sketch k = make(1, 0, false, MEGA_F32);
+    built_program k = make(1, 0, false, MEGA_F32);
     set_weights(&k);
     for (int m = 0; m < MICRO_BATCHES; m++) {
         memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
@@ -120,7 +101,7 @@ static void expect(mega_dtype held, float out[PARAMS][MOST])
                 out[i][n] = rounded(m == 0 ? one[n] : out[i][n] + one[n], held);
         }
     }
-    end(&k);
+    built_program_end(&k);
 }
 
 static void a_step_rounds_once_a_micro_batch(void **state)
@@ -130,7 +111,7 @@ static void a_step_rounds_once_a_micro_batch(void **state)
     for (int type = 0; type < 2; type++) {
         const mega_dtype held = type == 0 ? MEGA_BF16 : MEGA_F16;
         expect(held, expected);
-        sketch k = make(1, 0, false, held);
+        built_program k = make(1, 0, false, held);
         set_weights(&k);
         /* twice: what the step before left must not remain */
         for (int m = 0; m < 2 * MICRO_BATCHES; m++) run_micro_batch(&k, m % MICRO_BATCHES, m % MICRO_BATCHES == 0);
@@ -142,7 +123,7 @@ static void a_step_rounds_once_a_micro_batch(void **state)
                     fail_msg("%s [%lld]: %.9g, expected %.9g", mega_params_get(k.params, i)->name, (long long)n,
                              mega_half_to_f32(got[n], held), expected[i][n]);
         }
-        end(&k);
+        built_program_end(&k);
     }
 }
 
@@ -152,7 +133,7 @@ static void a_step_rounds_once_a_micro_batch(void **state)
 static void every_gradient_is_kept_behind_the_last(void **state)
 {
     (void)state;
-    sketch k = make(1, 0, false, MEGA_BF16);
+    built_program k = make(1, 0, false, MEGA_BF16);
     const mega_graph *g = k.program->g;
     assert_int_equal(count(&k, OP_GRAD_BEGIN), PARAMS);
     assert_int_equal(count(&k, OP_GRAD_KEEP), PARAMS);
@@ -171,13 +152,13 @@ static void every_gradient_is_kept_behind_the_last(void **state)
         assert_true(keeps > begins);
         assert_int_equal(adds, i < 2 ? 2 : 1);
     }
-    end(&k);
+    built_program_end(&k);
 }
 
 static void sums_come_after_the_gradients_of_the_bucket(void **state)
 {
     (void)state;
-    sketch k = make(2, 1, true, MEGA_BF16);
+    built_program k = make(2, 1, true, MEGA_BF16);
     const mega_graph *g = k.program->g;
     assert_int_equal(count(&k, OP_GRADS_REDUCE), mega_params_num_buckets(k.params));
     for (int i = 0; i < g->num_ops; i++)
@@ -185,13 +166,13 @@ static void sums_come_after_the_gradients_of_the_bucket(void **state)
             assert_false(g->op[later].kind == OP_GRAD_KEEP && g->op[later].attr.bucket == g->op[i].attr.bucket);
     for (int b = 0; b < mega_params_num_buckets(k.params); b++)
         assert_int_equal(mega_params_sum_dtype(k.params, b), MEGA_BF16);
-    end(&k);
+    built_program_end(&k);
     k = make(2, 2, false, MEGA_BF16); /* whole buckets are values: their slices are rounded behind the sum */
     assert_int_equal(count(&k, OP_GRAD_KEEP), 0);
     assert_int_equal(count(&k, OP_GRADS_REDUCED), mega_params_num_buckets(k.params));
     for (int b = 0; b < mega_params_num_buckets(k.params); b++)
         assert_int_equal(mega_params_sum_dtype(k.params, b), MEGA_F32);
-    end(&k);
+    built_program_end(&k);
 }
 
 /* ---- memory ---- */
@@ -200,12 +181,12 @@ static void held_gradients_take_half(void **state)
 {
     (void)state;
     for (int stage = 0; stage < 3; stage += 2) {
-        sketch wide = make(2, stage, false, MEGA_F32), half = make(2, stage, false, MEGA_F16);
+        built_program wide = make(2, stage, false, MEGA_F32), half = make(2, stage, false, MEGA_F16);
         const size_t bytes = mega_params_bytes(wide.params, MEGA_PARAMS_GRADS);
         assert_int_equal(2 * mega_params_bytes(half.params, MEGA_PARAMS_GRADS), bytes);
         assert_true(bytes > 0);
-        end(&wide);
-        end(&half);
+        built_program_end(&wide);
+        built_program_end(&half);
     }
 }
 
@@ -217,7 +198,7 @@ static void statistics_stay_in_float(void **state)
     mega_params *p;
     need(mega_layout_create(NULL, NULL, &layout));
     need(mega_params_create(layout, &p));
-    declare(p, 0, "first", 40, 0);
+    declare_like(p, (mega_param){.layer = 0}, "first", 40, 0);
     mega_param mean = {.num_dims = 1,
                        .shape = {40, 0},
                        .true_shape = {40, 0},
@@ -226,7 +207,7 @@ static void statistics_stay_in_float(void **state)
                        .buffer_samples = 1};
     snprintf(mean.name, sizeof mean.name, "mean");
     need(mega_params_add(p, &mean, NULL));
-    declare(p, 0, "last", 40, 0);
+    declare_like(p, (mega_param){.layer = 0}, "last", 40, 0);
     need(mega_params_hold_gradients_in(p, MEGA_BF16));
     need(mega_params_place(p, MEGA_F32, 50)); /* one parameter a bucket, the last first */
     need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
@@ -251,7 +232,7 @@ static void types_that_contradict_are_refused(void **state)
     for (int stage = 0; stage < 3; stage++) {
         mega_params *p;
         need(mega_params_create(layout, &p));
-        declare(p, 0, "weight", 8, 8);
+        declare_like(p, (mega_param){.layer = 0}, "weight", 8, 8);
         need(mega_params_shard(p, stage));
         need(mega_params_sum_in(p, MEGA_F16));
         need(mega_params_hold_gradients_in(p, MEGA_BF16));

@@ -1,5 +1,6 @@
 /* Named losses and metrics in a graph: what is rejected, and which instructions a loss or a metric adds. test_ops.c
  * compares their gradients with finite differences. */
+#include "graph_kit.h"
 #include "kit.h"
 #include "megalith/program.h"
 #include "program_impl.h"
@@ -17,12 +18,6 @@ typedef struct sketch {
     mega_tensor x, y, mask; /* y depends on a parameter, x does not */
 } sketch;
 
-static mega_tensor input(const sketch *k, const char *name, mega_dtype dtype, int64_t rows, int64_t cols)
-{
-    const int64_t dim[2] = {rows, cols};
-    return mega_graph_input(k->g, name, dtype, cols == 0 ? 1 : 2, dim);
-}
-
 static mega_tensor weight(const sketch *k)
 {
     return mega_graph_param(k->g, 0);
@@ -38,8 +33,8 @@ static sketch begin(void)
     need(mega_params_add(k.params, &r, NULL));
     need(mega_params_place(k.params, MEGA_F32, 0));
     need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
-    k.x = input(&k, "x", MEGA_F32, T, C);
-    k.mask = input(&k, "mask", MEGA_F32, T, 0);
+    k.x = declare_input(k.g, "x", MEGA_F32, T, C);
+    k.mask = declare_input(k.g, "mask", MEGA_F32, T, 0);
     k.y = mega_op_linear(k.g, k.x, weight(&k));
     return k;
 }
@@ -68,7 +63,7 @@ static void expect_refusal(sketch k, mega_status status, const char *text)
 static mega_head_result head(const sketch *k)
 {
     const mega_head_shape s = {.valid = C, .with_gradient = true};
-    return mega_op_lm_head_loss(k->g, k->x, weight(k), input(k, "labels", MEGA_I32, T, 0), k->mask, &s);
+    return mega_op_lm_head_loss(k->g, k->x, weight(k), declare_input(k->g, "labels", MEGA_I32, T, 0), k->mask, &s);
 }
 
 static void wrong_losses_are_named(void **state)

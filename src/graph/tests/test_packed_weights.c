@@ -1,5 +1,6 @@
 /* Weights that are kept packed: which instructions share a copy, which one writes it, and that results stay the
  * same. */
+#include "graph_kit.h"
 #include "kit.h"
 #include "megalith/dtype.h"
 #include "program_impl.h"
@@ -9,12 +10,6 @@
 enum { ROWS = 40, WIDTH = 64, VOCAB = 96 };
 
 /* A GEMM and a head of four chunks. */
-typedef struct sketch {
-    mega_layout *layout;
-    mega_params *params;
-    mega_program *program;
-} sketch;
-
 static mega_params *declared(const mega_layout *layout)
 {
     static const mega_param record[] = {
@@ -29,9 +24,9 @@ static mega_params *declared(const mega_layout *layout)
     return params;
 }
 
-static sketch begin(int pack_weights)
+static built_program begin(int pack_weights)
 {
-    sketch k = {.layout = NULL};
+    built_program k = {.layout = NULL};
     mega_graph *g = NULL;
     const int64_t rows = ROWS, dim[2] = {ROWS, WIDTH};
     need(mega_layout_create(NULL, NULL, &k.layout));
@@ -50,14 +45,7 @@ static sketch begin(int pack_weights)
     return k;
 }
 
-static void end(sketch *k)
-{
-    mega_program_destroy(k->program);
-    mega_params_destroy(k->params);
-    mega_layout_destroy(k->layout);
-}
-
-static void fill(const sketch *k, int number)
+static void fill(const built_program *k, int number)
 {
     uint16_t *weight = mega_params_flat_weight(k->params), *x = mega_program_tensor(k->program, "x", 0);
     for (int64_t i = 0; i < mega_params_elements(k->params); i++)
@@ -70,7 +58,7 @@ static void fill(const sketch *k, int number)
 }
 
 /* Runs steps of two micro-batches each; the weights change between steps. */
-static void run(sketch *k, float loss[4])
+static void run(built_program *k, float loss[4])
 {
     mega_step_block *step = mega_program_step(k->program);
     step->keeps_packed = true;
@@ -90,7 +78,7 @@ static void kept_weights_change_no_bit(void **state)
     (void)state;
     float losses[3][4];
     float *grads[3];
-    sketch k[3];
+    built_program k[3];
     const size_t bytes = (VOCAB + WIDTH) * WIDTH * sizeof(float);
     for (int i = 0; i < 3; i++) {
         k[i] = begin(i);
@@ -102,7 +90,7 @@ static void kept_weights_change_no_bit(void **state)
         assert_memory_equal(grads[0], grads[i], bytes);
     }
     assert_true(losses[0][0] == losses[0][1] && losses[0][1] != losses[0][2]);
-    for (int i = 0; i < 3; i++) end(&k[i]);
+    for (int i = 0; i < 3; i++) built_program_end(&k[i]);
 }
 
 static void chunks_share_what_the_first_packs(void **state)
@@ -110,7 +98,7 @@ static void chunks_share_what_the_first_packs(void **state)
     (void)state;
     const bool pairs = mega_cpu_isa() >= MEGA_ISA_AVX512_BF16;
     for (int least = 0; least < 3; least++) {
-        sketch k = begin(least);
+        built_program k = begin(least);
         const mega_graph *g = k.program->g;
         int makers = 0, readers = 0;
         for (int i = 0; i < g->num_ops; i++) {
@@ -125,7 +113,7 @@ static void chunks_share_what_the_first_packs(void **state)
         mega_program_memory m;
         mega_program_memory_get(k.program, &m);
         assert_int_equal(m.packed_bytes, makers == 0 ? 0 : (2 * VOCAB + (least == 1 ? WIDTH : 0)) * WIDTH * 2);
-        end(&k);
+        built_program_end(&k);
     }
 }
 

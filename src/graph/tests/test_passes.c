@@ -1,4 +1,5 @@
 /* Each pass alone: what it produces, and what the verifier reports if a pass breaks a rule. */
+#include "graph_kit.h"
 #include "kit.h"
 #include "megalith/memory.h"
 #include "program_impl.h"
@@ -13,13 +14,6 @@ typedef struct sketch {
     mega_tensor x, sample_id, seq_position;
 } sketch;
 
-static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
-{
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    need(mega_params_add(p, &r, NULL));
-}
-
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
@@ -27,9 +21,9 @@ static sketch begin(void)
     k.two = *k.layout;
     k.two.tp.size = 2;
     need(mega_params_create(k.layout, &k.params));
-    declare(k.params, "gain", 8, 0);
-    declare(k.params, "bias", 8, 0);
-    declare(k.params, "weight", 8, 8);
+    declare_like(k.params, (mega_param){.layer = 0}, "gain", 8, 0);
+    declare_like(k.params, (mega_param){.layer = 0}, "bias", 8, 0);
+    declare_like(k.params, (mega_param){.layer = 0}, "weight", 8, 8);
     need(mega_params_place(k.params, MEGA_F32, 0));
     need(mega_graph_create(MEGA_F32, k.params, k.layout, &k.g));
     const int64_t dim[2] = {4, 8}, rows = 4;
@@ -37,11 +31,6 @@ static sketch begin(void)
     k.sample_id = mega_graph_input(k.g, "sample_id", MEGA_I32, 1, &rows);
     k.seq_position = mega_graph_input(k.g, "seq_position", MEGA_I32, 1, &rows);
     return k;
-}
-
-static mega_tensor param(const sketch *k, const char *name)
-{
-    return mega_graph_param(k->g, mega_params_find(k->params, name));
 }
 
 static void end(sketch *k, mega_program *p)
@@ -71,9 +60,9 @@ static int count(const mega_program *p, op_kind kind, bool backward)
 /* x → linear, all-reduce, bias, dropout, residual: the ops of a row-parallel layer on two ranks. */
 static mega_tensor row_layer(const sketch *k, double dropout)
 {
-    mega_tensor h = mega_op_linear(k->g, mega_op_copy_to_group(k->g, k->x, &k->two.tp), param(k, "weight"));
+    mega_tensor h = mega_op_linear(k->g, mega_op_copy_to_group(k->g, k->x, &k->two.tp), param_named(k->g, "weight"));
     h = mega_op_reduce_from_group(k->g, h, &k->two.tp);
-    h = mega_op_bias_add(k->g, h, param(k, "bias"));
+    h = mega_op_bias_add(k->g, h, param_named(k->g, "bias"));
     h = mega_op_dropout(k->g, h, dropout, 1, k->sample_id, k->seq_position);
     return mega_op_add(k->g, k->x, h);
 }
@@ -103,7 +92,8 @@ static void fuse_puts_a_bias_into_the_product(void **state)
     (void)state;
     sketch k = begin();
     const mega_tensor y = mega_op_gelu(
-        k.g, mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "bias")), true);
+        k.g, mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param_named(k.g, "weight")), param_named(k.g, "bias")),
+        true);
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
     mega_program *p = build(&k, true, false);
@@ -125,7 +115,7 @@ static void fuse_puts_a_residual_into_the_product(void **state)
             const mega_tensor other = from_x ? k.x : mega_graph_input(k.g, "other", MEGA_F32, 2, dim);
             mega_graph_want_gradient(k.g, k.x, "d_x");
             const mega_tensor h =
-                mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "bias"));
+                mega_op_bias_add(k.g, mega_op_linear(k.g, k.x, param_named(k.g, "weight")), param_named(k.g, "bias"));
             const mega_tensor y = mega_op_add(k.g, other, h);
             mega_graph_output(k.g, y, "y");
             mega_graph_seed_gradient(k.g, y, "seed");
@@ -161,7 +151,7 @@ static void fuse_makes_one_cross_entropy(void **state)
             const mega_tensor labels = mega_graph_input(k.g, "labels", MEGA_I32, 1, &rows);
             const mega_tensor mask = mega_graph_input(k.g, "mask", MEGA_F32, 1, &rows);
             const mega_head_shape s = {.valid = 8, .chunk_rows = 2, .with_gradient = true};
-            const mega_head_result r = mega_op_lm_head_loss(k.g, k.x, param(&k, "weight"), labels, mask, &s);
+            const mega_head_result r = mega_op_lm_head_loss(k.g, k.x, param_named(k.g, "weight"), labels, mask, &s);
             mega_graph_loss(k.g, "loss", r.loss, 1);
             mega_program *p = build(&k, true, fused == 0);
             const int one = ranks == 1 && fused == 1 ? 2 : 0, three = 2 - one; /* counts over two chunks */
@@ -177,8 +167,8 @@ static void fuse_leaves_what_others_read(void **state)
 {
     (void)state;
     sketch k = begin();
-    const mega_tensor h = mega_op_linear(k.g, k.x, param(&k, "weight"));
-    mega_graph_output(k.g, mega_op_bias_add(k.g, h, param(&k, "bias")), "y");
+    const mega_tensor h = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
+    mega_graph_output(k.g, mega_op_bias_add(k.g, h, param_named(k.g, "bias")), "y");
     mega_graph_output(k.g, h, "h");
     mega_program *p = build(&k, false, false);
     assert_int_equal(mega_program_num_instructions(p, false), 2);
@@ -228,7 +218,7 @@ static void plan_keeps_what_is_under_way(void **state)
 {
     (void)state;
     sketch k = begin();
-    const mega_tensor h = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    const mega_tensor h = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
     const mega_tensor own = mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
     const mega_tensor beside = mega_op_gelu(k.g, k.x, true), last = mega_op_gelu(k.g, beside, true);
     mega_graph_output(k.g, mega_op_gelu(k.g, own, true), "y");
@@ -247,8 +237,8 @@ static void place_finds_where_buckets_are_complete(void **state)
 {
     (void)state;
     sketch k = begin();
-    const mega_tensor y = mega_op_layer_norm(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), param(&k, "gain"),
-                                             param(&k, "bias"), 1e-5);
+    const mega_tensor y = mega_op_layer_norm(k.g, mega_op_linear(k.g, k.x, param_named(k.g, "weight")),
+                                             param_named(k.g, "gain"), param_named(k.g, "bias"), 1e-5);
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
     mega_program *p = build(&k, true, true);
@@ -260,11 +250,11 @@ static void recompute_clones_only_what_its_backward_reads(void **state)
 {
     (void)state;
     sketch k = begin();
-    mega_tensor h = mega_op_bias_add(k.g, k.x, param(&k, "bias")); /* so that x of the region needs a gradient */
+    mega_tensor h = mega_op_bias_add(k.g, k.x, param_named(k.g, "bias")); /* so that x of the region needs a gradient */
     mega_graph_region_begin(k.g);
-    h = mega_op_layer_norm(k.g, h, param(&k, "gain"), param(&k, "bias"), 1e-5);
-    h = mega_op_gelu(k.g, mega_op_linear(k.g, h, param(&k, "weight")), true);
-    h = mega_op_linear(k.g, h, param(&k, "weight")); /* its result leaves the region and is not recomputed */
+    h = mega_op_layer_norm(k.g, h, param_named(k.g, "gain"), param_named(k.g, "bias"), 1e-5);
+    h = mega_op_gelu(k.g, mega_op_linear(k.g, h, param_named(k.g, "weight")), true);
+    h = mega_op_linear(k.g, h, param_named(k.g, "weight")); /* its result leaves the region and is not recomputed */
     mega_graph_region_end(k.g);
     mega_graph_output(k.g, h, "y");
     mega_graph_seed_gradient(k.g, h, "seed");

@@ -1,40 +1,28 @@
 /* The place pass for two planned ranks: where gradients are summed and weights gathered, and how long buckets are
  * alive. */
 #include "graph_impl.h"
+#include "graph_kit.h"
 #include "kit.h"
 #include "program_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-typedef struct sketch {
-    mega_layout *layout;
-    mega_params *params;
-    mega_program *program;
-} sketch;
-
-static void declare(mega_params *p, int layer, const char *name, int64_t rows, int64_t cols)
-{
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2, .shape = {rows, cols}, .true_shape = {rows, cols}, .layer = layer};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    need(mega_params_add(p, &r, NULL));
-}
-
 enum { LAYERS = 3 };
 
 /* Layers of a GEMM and a bias, then the first weight once more, like a table that is used twice. */
-static sketch make(int stage, const mega_place_options *place)
+static built_program make(int stage, const mega_place_options *place)
 {
-    sketch k = {.layout = NULL};
+    built_program k = {.layout = NULL};
     char name[64];
     mega_graph *g;
     need(mega_layout_create(NULL, &(mega_layout_sizes){.planned_ranks = 2}, &k.layout));
     need(mega_params_create(k.layout, &k.params));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i);
-        declare(k.params, i + 1, name, 8, 8);
+        declare_like(k.params, (mega_param){.layer = i + 1}, name, 8, 8);
         snprintf(name, sizeof name, "h.%d.bias", i);
-        declare(k.params, i + 1, name, 8, 0);
+        declare_like(k.params, (mega_param){.layer = i + 1}, name, 8, 0);
     }
     mega_params_shard(k.params, stage);
     need(mega_params_place(k.params, MEGA_F32, 100));
@@ -52,14 +40,7 @@ static sketch make(int stage, const mega_place_options *place)
     return k;
 }
 
-static void end(sketch *k)
-{
-    mega_program_destroy(k->program);
-    mega_params_destroy(k->params);
-    mega_layout_destroy(k->layout);
-}
-
-static int count(const sketch *k, op_kind kind, bool backward)
+static int count(const built_program *k, op_kind kind, bool backward)
 {
     int n = 0;
     for (int i = 0; i < k->program->g->num_ops; i++)
@@ -67,7 +48,7 @@ static int count(const sketch *k, op_kind kind, bool backward)
     return n;
 }
 
-static int find(const sketch *k, op_kind kind, int bucket, bool backward)
+static int find(const built_program *k, op_kind kind, int bucket, bool backward)
 {
     for (int i = 0; i < k->program->g->num_ops; i++) {
         const instruction *op = &k->program->g->op[i];
@@ -81,7 +62,7 @@ static int find(const sketch *k, op_kind kind, int bucket, bool backward)
 static void buckets_begin_without_a_gap(void **state)
 {
     (void)state;
-    sketch k = make(2, &(mega_place_options){0});
+    built_program k = make(2, &(mega_place_options){0});
     int begun = 0, overwritten = 0;
     need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_program_allocate(k.program));
@@ -106,16 +87,16 @@ static void buckets_begin_without_a_gap(void **state)
     }
     assert_int_equal(begun, mega_params_num_buckets(k.params));
     assert_true(overwritten > 0);
-    end(&k);
+    built_program_end(&k);
 }
 
 static void gradients_are_summed_behind_the_last(void **state)
 {
     (void)state;
-    sketch k = make(0, &(mega_place_options){0});
+    built_program k = make(0, &(mega_place_options){0});
     assert_int_equal(count(&k, OP_GRADS_REDUCE, true), 0); /* after the backward */
     assert_false(mega_program_reduces(k.program, 0));
-    end(&k);
+    built_program_end(&k);
     for (int stage = 0; stage < 2; stage++) {
         k = make(stage, &(mega_place_options){.overlap_reduce = true});
         const int buckets = mega_params_num_buckets(k.params);
@@ -125,7 +106,7 @@ static void gradients_are_summed_behind_the_last(void **state)
             assert_int_equal(find(&k, OP_GRADS_REDUCE, b, true), k.program->g->buckets.ready[b] + 1);
             assert_true(mega_program_reduces(k.program, b));
         }
-        end(&k);
+        built_program_end(&k);
     }
 }
 
@@ -133,7 +114,7 @@ static void buckets_live_while_they_fill(void **state)
 {
     (void)state;
     for (int overlap = 0; overlap < 2; overlap++) {
-        sketch k = make(2, &(mega_place_options){.overlap_reduce = overlap == 1});
+        built_program k = make(2, &(mega_place_options){.overlap_reduce = overlap == 1});
         const int buckets = mega_params_num_buckets(k.params);
         for (int b = 0; b < buckets; b++) {
             const int begin = find(&k, OP_GRADS_BEGIN, b, true), reduce = find(&k, OP_GRADS_REDUCE, b, true),
@@ -149,7 +130,7 @@ static void buckets_live_while_they_fill(void **state)
         assert_true(m.bucket_bytes > 0 && m.gathered_bytes == 0);
         /* bucket 2 is that of the first layer, which the last op uses too: it is always alive, and one more with it */
         assert_true(m.bucket_bytes >= 2 * 8 * 9 * 4 && m.bucket_bytes <= (size_t)(2 + overlap) * 8 * 16 * 4);
-        end(&k);
+        built_program_end(&k);
     }
 }
 
@@ -165,7 +146,7 @@ static void weights_are_there_while_they_are_used(void **state)
                  {{.prefetch_elements = 1000, .reuse_elements = 1000, .live_elements = 130}, LAYERS + 1}};
     size_t held[4];
     for (int c = 0; c < 4; c++) {
-        sketch k = make(3, &cases[c].place);
+        built_program k = make(3, &cases[c].place);
         assert_int_equal(mega_params_num_buckets(k.params), LAYERS); /* each layer has one bucket */
         assert_int_equal(count(&k, OP_WEIGHTS_GATHER, false), cases[c].forward);
         assert_int_equal(count(&k, OP_WEIGHTS_GATHERED, false), cases[c].forward);
@@ -183,7 +164,7 @@ static void weights_are_there_while_they_are_used(void **state)
         mega_program_memory m;
         mega_program_memory_get(k.program, &m);
         held[c] = m.gathered_bytes;
-        end(&k);
+        built_program_end(&k);
     }
     assert_true(held[0] <= held[1] && held[3] < held[0]);
 }

@@ -1,5 +1,6 @@
 /* The public API of a program: mistakes while describing, memory, states, values that are not finite, runs with
  * MEGA_CHECK. */
+#include "graph_kit.h"
 #include "kit.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
@@ -17,24 +18,13 @@ typedef struct sketch {
     mega_tensor x;
 } sketch;
 
-static void declare(mega_params *p, const char *name, int64_t rows, int64_t cols)
-{
-    mega_param r = {.num_dims = cols == 0 ? 1 : 2,
-                    .shape = {rows, cols},
-                    .true_shape = {rows, cols},
-                    .init = MEGA_INIT_NORMAL,
-                    .init_std = 0.5};
-    snprintf(r.name, sizeof r.name, "%s", name);
-    need(mega_params_add(p, &r, NULL));
-}
-
 static sketch begin(void)
 {
     sketch k = {.layout = NULL};
     need(mega_layout_create(NULL, NULL, &k.layout));
     need(mega_params_create(k.layout, &k.params));
-    declare(k.params, "weight", 8, 8);
-    declare(k.params, "bias", 8, 0);
+    declare_like(k.params, (mega_param){.init = MEGA_INIT_NORMAL, .init_std = 0.5}, "weight", 8, 8);
+    declare_like(k.params, (mega_param){.init = MEGA_INIT_NORMAL, .init_std = 0.5}, "bias", 8, 0);
     need(mega_params_place(k.params, MEGA_F32, 0));
     need(mega_params_allocate(k.params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_params_initialize(k.params, 2));
@@ -42,11 +32,6 @@ static sketch begin(void)
     const int64_t dim[2] = {4, 8};
     k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
     return k;
-}
-
-static mega_tensor param(const sketch *k, const char *name)
-{
-    return mega_graph_param(k->g, mega_params_find(k->params, name));
 }
 
 static void end(sketch *k)
@@ -115,7 +100,7 @@ static void mistakes_of_a_description_are_named(void **state)
     expect_refusal(&k, MEGA_ERR_USAGE, "sample ids and positions are missing");
 
     k = begin();
-    mega_op_lm_head_loss(k.g, k.x, param(&k, "bias"), k.x, k.x, &(mega_head_shape){.valid = 1});
+    mega_op_lm_head_loss(k.g, k.x, param_named(k.g, "bias"), k.x, k.x, &(mega_head_shape){.valid = 1});
     expect_refusal(&k, MEGA_ERR_USAGE, "[T, C] and [V, C]");
 }
 
@@ -132,7 +117,7 @@ static void mistakes_of_a_program_are_named(void **state)
 
     k = begin(); /* take_rows has no gradient */
     const int64_t n = 2;
-    const mega_tensor h = mega_op_linear(k.g, k.x, param(&k, "weight"));
+    const mega_tensor h = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
     const mega_tensor y = mega_op_take_rows(k.g, h, mega_graph_input(k.g, "rows", MEGA_I32, 1, &n));
     mega_graph_output(k.g, y, "y");
     mega_graph_seed_gradient(k.g, y, "seed");
@@ -141,7 +126,7 @@ static void mistakes_of_a_program_are_named(void **state)
     end(&k);
 
     k = begin(); /* an input that the loss does not depend on */
-    const mega_tensor z = mega_op_gelu(k.g, mega_op_linear(k.g, k.x, param(&k, "weight")), true);
+    const mega_tensor z = mega_op_gelu(k.g, mega_op_linear(k.g, k.x, param_named(k.g, "weight")), true);
     mega_graph_want_gradient(k.g, mega_graph_input(k.g, "unseen", MEGA_F32, 1, &n), "d_unseen");
     mega_graph_output(k.g, z, "y");
     mega_graph_seed_gradient(k.g, z, "seed");
@@ -167,7 +152,8 @@ static void mistakes_of_a_program_are_named(void **state)
 static mega_tensor small_layer(sketch *k, mega_tensor *before_gelu)
 {
     const mega_scope s = mega_scope_enter(k->g, "layer");
-    *before_gelu = mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param(k, "weight")), param(k, "bias"));
+    *before_gelu =
+        mega_op_bias_add(k->g, mega_op_linear(k->g, k->x, param_named(k->g, "weight")), param_named(k->g, "bias"));
     const mega_tensor y = mega_op_gelu(k->g, *before_gelu, true);
     mega_scope_leave(k->g, s);
     return y;
@@ -255,8 +241,8 @@ static void parameters_must_have_memory(void **state)
     mega_params *bare = NULL;
     mega_graph_destroy(k.g);
     need(mega_params_create(k.layout, &bare));
-    declare(bare, "weight", 8, 8);
-    declare(bare, "bias", 8, 0);
+    declare_like(bare, (mega_param){.init = MEGA_INIT_NORMAL, .init_std = 0.5}, "weight", 8, 8);
+    declare_like(bare, (mega_param){.init = MEGA_INIT_NORMAL, .init_std = 0.5}, "bias", 8, 0);
     need(mega_params_place(bare, MEGA_F32, 0));
     mega_params *const allocated = k.params;
     k.params = bare;
@@ -285,8 +271,8 @@ static void every_failed_allocation_is_reported(void **state)
         if (st == MEGA_OK) {
             k.x = mega_graph_input(k.g, "x", MEGA_F32, 2, dim);
             mega_graph_region_begin(k.g);
-            mega_tensor y = mega_op_linear(k.g, k.x, param(&k, "weight"));
-            y = mega_op_gelu(k.g, mega_op_bias_add(k.g, y, param(&k, "bias")), true);
+            mega_tensor y = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
+            y = mega_op_gelu(k.g, mega_op_bias_add(k.g, y, param_named(k.g, "bias")), true);
             mega_graph_region_end(k.g);
             mega_graph_output(k.g, y, "y");
             mega_graph_seed_gradient(k.g, y, "seed");

@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /* While a pair has a rank: merges the pair of lowest rank, the leftmost of equal ones. */
 static int64_t plain_merge(const mega_merges *m, int32_t *symbol, int64_t n)
 {
@@ -38,13 +30,13 @@ static void random_merges(mega_merges *m, int symbols, uint64_t *state)
 {
     bool used[64][64] = {{false}};
     *m = (mega_merges){0};
-    const int count = 1 + (int)(next_random(state) % (uint64_t)(symbols * symbols));
+    const int count = 1 + (int)(mega_kit_next(state) % (uint64_t)(symbols * symbols));
     for (int i = 0; i < count; i++) {
-        const int left = (int)(next_random(state) % (uint64_t)symbols),
-                  right = (int)(next_random(state) % (uint64_t)symbols);
+        const int left = (int)(mega_kit_next(state) % (uint64_t)symbols),
+                  right = (int)(mega_kit_next(state) % (uint64_t)symbols);
         if (used[left][right]) continue;
         used[left][right] = true;
-        const int id = (int)(next_random(state) % (uint64_t)(2 * symbols));
+        const int id = (int)(mega_kit_next(state) % (uint64_t)(2 * symbols));
         assert_int_equal(mega_merges_add(m, left, right, id), MEGA_OK);
     }
     assert_int_equal(mega_merges_seal(m), MEGA_OK);
@@ -58,15 +50,15 @@ static void three_ways_agree(void **unused)
     const int tables = getenv("MEGA_UNDER_VALGRIND") != NULL ? 30 : 300;
     for (int table = 0; table < tables; table++) {
         mega_merges merges;
-        const int symbols = 1 + (int)(next_random(&state) % 8);
+        const int symbols = 1 + (int)(mega_kit_next(&state) % 8);
         random_merges(&merges, symbols, &state);
         for (int word = 0; word < 20; word++) {
-            const int64_t n = (int64_t)(next_random(&state) % 90);
+            const int64_t n = (int64_t)(mega_kit_next(&state) % 90);
             int32_t plain[96];
             assert_int_equal(mega_bpe_reserve(&scan, 96), MEGA_OK);
             assert_int_equal(mega_bpe_reserve(&heap, 96), MEGA_OK);
             for (int64_t i = 0; i < n; i++)
-                plain[i] = scan.symbol[i] = heap.symbol[i] = (int32_t)(next_random(&state) % (uint64_t)symbols);
+                plain[i] = scan.symbol[i] = heap.symbol[i] = (int32_t)(mega_kit_next(&state) % (uint64_t)symbols);
             const int64_t left = plain_merge(&merges, plain, n);
             assert_int_equal(mega_bpe_merge_scan(&scan, &merges, n), left);
             assert_int_equal(mega_bpe_merge_heap(&heap, &merges, n), left);

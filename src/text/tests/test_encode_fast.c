@@ -11,14 +11,6 @@
 
 enum { LIMIT = 12000 };
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 static size_t put_code_point(uint8_t *to, uint32_t cp)
 {
     char bytes[4];
@@ -101,12 +93,12 @@ static size_t random_text(uint8_t *text, size_t wanted, uint64_t *state)
 {
     size_t n = 0;
     while (n < wanted) {
-        const int kind = (int)(next_random(state) % 12);
-        const bool same = next_random(state) % 8 == 0;
-        uint64_t r = next_random(state);
-        for (uint64_t left = next_random(state) % (same ? 200 : 24) + 1; left > 0 && n < wanted; left--) {
+        const int kind = (int)(mega_kit_next(state) % 12);
+        const bool same = mega_kit_next(state) % 8 == 0;
+        uint64_t r = mega_kit_next(state);
+        for (uint64_t left = mega_kit_next(state) % (same ? 200 : 24) + 1; left > 0 && n < wanted; left--) {
             n += piece(text + n, r, kind);
-            if (!same) r = next_random(state);
+            if (!same) r = mega_kit_next(state);
         }
     }
     return n;
@@ -162,7 +154,7 @@ static void fuzz(const mega_tokenizer *t, int rounds)
         fast->words = mega_encode_set_for((mega_isa)set).words;
         for (int round = 0; round < rounds / part; round++) {
             const size_t limit = round % 64 == 0 ? LIMIT : round % 4 == 0 ? 600 : 90;
-            compare(fast, plain, text, random_text(text, next_random(&state) % limit, &state));
+            compare(fast, plain, text, random_text(text, mega_kit_next(&state) % limit, &state));
         }
         memset(text, 'a', LIMIT); /* one long word, above the limit for ids of 16 bits too */
         compare(fast, plain, text, LIMIT);

@@ -29,14 +29,6 @@ static void to_utf8(const uint8_t *text, size_t n, mega_buffer *out, size_t *ori
     origin[out->size] = n;
 }
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /* A text in which the characters that the pattern distinguishes are frequent. */
 static size_t random_text(uint8_t *text, size_t limit, uint64_t *state)
 {
@@ -46,9 +38,9 @@ static size_t random_text(uint8_t *text, size_t limit, uint64_t *state)
         "!",    "_",    "\xC2\xA0", "\xE3\x80\x80", "é",         "日",   "\xCC\x81", "٣",   "²",   "😀",
         "\xFF", "\xC3", "\xE2\x80", "\xED\xA0\x80", "\xC0\x80",  "\x80"};
     size_t n = 0;
-    const size_t wanted = next_random(state) % limit;
+    const size_t wanted = mega_kit_next(state) % limit;
     while (n < wanted) {
-        const uint64_t r = next_random(state);
+        const uint64_t r = mega_kit_next(state);
         if (r % 4 != 0) {
             const char *piece = likely[(r >> 8) % (sizeof likely / sizeof likely[0])];
             memcpy(text + n, piece, strlen(piece));
@@ -113,8 +105,8 @@ static void equals_the_pattern(void **unused)
         for (int round = 0; round < 4000; round++)
             compare(split, regex, match, text, random_text(text, LIMIT, &state), &utf8, origin);
         for (int round = 0; round < 500; round++) { /* random bytes only */
-            const size_t n = next_random(&state) % LIMIT;
-            for (size_t i = 0; i < n; i++) text[i] = (uint8_t)next_random(&state);
+            const size_t n = mega_kit_next(&state) % LIMIT;
+            for (size_t i = 0; i < n; i++) text[i] = (uint8_t)mega_kit_next(&state);
             compare(split, regex, match, text, n, &utf8, origin);
         }
         mega_regex_destroy(regex);

@@ -13,19 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /* Words over few letters, so that pairs overlap and tie. */
 static void random_text(char *out, size_t n, int letters, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint64_t r = next_random(state) >> 8;
+        const uint64_t r = mega_kit_next(state) >> 8;
         out[i] = r % 6 == 0 ? ' ' : (char)('a' + (int)(r / 6 % (uint64_t)letters));
     }
     out[n] = '\0';
@@ -209,7 +201,7 @@ static void pieces_of_a_file_do_not_matter(void **unused)
     const int rounds = getenv("MEGA_UNDER_VALGRIND") != NULL ? 3 : 20; /* each size of chunks */
     for (int round = 0; round < rounds; round++) {
         mega_buffer text = {0};
-        for (int i = 0; i < 4000; i++) mega_buffer_puts(&text, parts_of_text[next_random(&state) % PARTS]);
+        for (int i = 0; i < 4000; i++) mega_buffer_puts(&text, parts_of_text[mega_kit_next(&state) % PARTS]);
         mega_kit_write(file, text.data);
         const char *const whole = text.data;
         mega_tokenizer *wanted = train("GPT2BPETokenizer", &whole, 1, 330), *t;
