@@ -95,7 +95,7 @@ say "5/5  the model on text it has not seen, and text of its own"
 run tasks --task LM_LOSS --load checkpoints --valid-data held-out.txt
 note \
     "ppl: on average the model is as unsure as somebody who chooses between that many tokens; unigram ppl: that of a model which only knows how frequent each token is"
-run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 1
+run generate_samples_gpt --load checkpoints --prompt "$prompt" --out-seq-length 80 --temperature 0.8 --top_k 40 --seed 4
 
 say \
     "done in $(($(date +%s) - started)) s; everything is in $folder (checkpoints/iter_* opens in Hugging Face transformers as it is)"
