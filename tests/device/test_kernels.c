@@ -217,11 +217,11 @@ static void clear_rest(const check *k, const void *args)
         memset((char *)a->c + (size_t)(m * a->ldc + m + 1) * size, 0, (size_t)(a->n - m - 1) * size);
 }
 
-/* Whether the device computes in the types of this call. */
+/* Whether the device has kernels for this call. */
 static bool is_possible(const check *k, const void *args)
 {
     const mega_convert_args *c = args;
-    if (strcmp(k->kernel, "convert") != 0) return true;
+    if (strcmp(k->kernel, "convert") != 0) return mega_cuda_kernel_find(k->kernel)->call(args).count >= 0;
     return (c->src_dtype == MEGA_F32 || c->src_dtype == MEGA_BF16) &&
            (c->dst_dtype == MEGA_F32 || c->dst_dtype == MEGA_BF16);
 }
@@ -238,12 +238,20 @@ static void run_plain(check *k, const mega_kernel *plain, void *args, mega_kerne
         memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
 }
 
-/* Of the cases with sizes of their own, a few that are small will do. */
-static bool is_left_out(const check *k, const void *args)
+/* Products or pairs of a query and a key of a case that has sizes of its own. */
+static int64_t work_of(const check *k, const void *args)
 {
     const mega_gemm_args *const g = args;
-    if (is_whole || k->row == 0) return false;
-    return case_turn % 5 != 1 || (strcmp(k->kernel, "gemm") == 0 && g->m * g->n * g->k > 2000000);
+    const mega_attention_args *const a =
+        strcmp(k->kernel, "attention") == 0 ? args : &((const mega_attention_grad_args *)args)->forward;
+    if (strcmp(k->kernel, "gemm") == 0) return g->m * g->n * g->k / 100;
+    return a->batch * a->heads * a->seq * a->keys;
+}
+
+/* Of these cases, a few that are small will do. */
+static bool is_left_out(const check *k, const void *args)
+{
+    return !is_whole && k->row > 0 && (case_turn % 2 != 1 || work_of(k, args) > 20000);
 }
 
 static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu, void *args, mega_kernel_head *head)

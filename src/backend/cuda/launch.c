@@ -172,6 +172,49 @@ CALL(gemm, mega_gemm_args)
     return c;
 }
 
+/* The kernel of a name for heads of this size. */
+#define BY_DIM(name, dim) ((dim) <= 64 ? TYPED(name##_64) : (dim) <= 128 ? TYPED(name##_128) : TYPED(name##_256))
+
+/* Two tiles, and numbers of each lane for the others. */
+static unsigned attention_shared(const mega_attention_args *a, int numbers)
+{
+    return (unsigned)(2 * ATTENTION_TILE * (a->head_dim + 1) + numbers * ATTENTION_THREADS) * (unsigned)sizeof(float);
+}
+
+static void add_attention(mega_cuda_call *c, const char *kernel, int64_t own, int64_t heads, int64_t batch,
+                          unsigned shared_bytes)
+{
+    if (batch == 0) return;
+    add_launch(c, kernel, ATTENTION_THREADS, (own + ATTENTION_OWN - 1) / ATTENTION_OWN, heads);
+    c->launch[c->count - 1].z = (unsigned)batch;
+    c->launch[c->count - 1].shared_bytes = shared_bytes;
+}
+
+CALL(attention, mega_attention_args)
+{
+    mega_cuda_call c = {.count = 0};
+    if (a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) c.count = -1;
+    else
+        add_attention(&c, BY_DIM(attention, a->head_dim), a->seq, a->heads, a->batch, attention_shared(a, 1));
+    return c;
+}
+
+CALL(attention_grad, mega_attention_grad_args)
+{
+    const mega_attention_args *const f = &a->forward;
+    const int64_t rows = f->batch * f->seq;
+    mega_cuda_call c = {.scratch = (size_t)(f->heads * rows) * sizeof(float)};
+    if (f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) {
+        c.count = -1;
+        return c;
+    }
+    add_launch(&c, TYPED(attention_delta), ROW_THREADS, (rows * 32 + ROW_THREADS - 1) / ROW_THREADS, f->heads);
+    add_attention(&c, BY_DIM(attention_grad_q, f->head_dim), f->seq, f->heads, f->batch, attention_shared(f, 1));
+    add_attention(&c, f->head_dim <= 128 ? TYPED(attention_grad_kv_128) : TYPED(attention_grad_kv_256), f->keys,
+                  f->kv_heads, f->batch, attention_shared(f, 2));
+    return c;
+}
+
 CALL(column_sum, mega_column_sum_args)
 {
     return by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols);
@@ -250,6 +293,7 @@ static const mega_cuda_kernel kernels[] = {
     ROW(convert),     ROW(rope),
     ROW(embedding),   ROW(embedding_grad),
     ROW(gemm),        ROW(column_sum),
+    ROW(attention),   ROW(attention_grad),
     ROW(xent),        ROW(xent_max),
     ROW(xent_sum),    ROW(xent_grad),
     ROW(masked_sum),  ROW_OF(masked_sum_grad, masked_sum),

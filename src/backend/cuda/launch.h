@@ -15,7 +15,8 @@ typedef struct mega_cuda_launch {
 enum { MEGA_CUDA_LAUNCHES = 4 };
 
 /* The launches of a call, in their order, all in one stream; with no elements there may be none. head.scratch of the
- * arguments must have `scratch` bytes, aligned to 16, whose contents may be anything. */
+ * arguments must have `scratch` bytes, aligned to 16, whose contents may be anything. count -1: there are no kernels
+ * for these arguments yet. */
 typedef struct mega_cuda_call {
     mega_cuda_launch launch[MEGA_CUDA_LAUNCHES];
     int count;

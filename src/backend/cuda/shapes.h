@@ -32,4 +32,13 @@ enum {
     GEMM_F32_DEPTH = 8
 };
 
+/* Attention: a block has ATTENTION_OWN queries (or keys), and goes over tiles of the others. */
+enum {
+    ATTENTION_THREADS = 128,
+    ATTENTION_TILE = 32,
+    ATTENTION_WARP_OWN = 4,
+    ATTENTION_OWN = ATTENTION_THREADS / 32 * ATTENTION_WARP_OWN,
+    ATTENTION_MOST_DIM = 256
+};
+
 #endif
