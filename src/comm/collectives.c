@@ -1,5 +1,6 @@
 /* Starts collectives and messages of each kind; the blocking calls start one and wait for it. */
 #include "comm_impl.h"
+#include "megalith/device_memory.h"
 
 #include <string.h>
 
@@ -57,14 +58,23 @@ mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *
     return collective_begin(comm, &op, out);
 }
 
+/* What a rank sends to itself; the places may overlap. */
+static void move_own(void *to, const void *from, size_t bytes)
+{
+    if (to == from || bytes == 0) return;
+    mega_device_begin();
+    memmove(to, from, bytes);
+    mega_device_end();
+}
+
 mega_status mega_comm_reduce_scatter_start(mega_comm *comm, const char *name, void *out_, const void *in,
                                            int64_t count_out, mega_dtype dtype, mega_request *out)
 {
     comm_op op = {.kind = COMM_REDUCE_SCATTER, .name = name, .out = out_, .in = in, .count = count_out, .dtype = dtype};
     *out = (mega_request){0};
     if (comm->size > 1) MEGA_TRY(comm_check_reducible(dtype, name));
-    else if (out_ != in && count_out > 0)
-        memmove(out_, in, (size_t)count_out * mega_dtype_size(dtype));
+    else
+        move_own(out_, in, (size_t)count_out * mega_dtype_size(dtype));
     return collective_begin(comm, &op, out);
 }
 
@@ -74,7 +84,7 @@ mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *
     const size_t bytes = (size_t)count_in * mega_dtype_size(dtype);
     char *own = (char *)out_ + bytes * (size_t)comm->rank;
     comm_op op = {.kind = COMM_ALL_GATHER, .name = name, .out = out_, .in = own, .count = count_in, .dtype = dtype};
-    if (own != in && count_in > 0) memmove(own, in, bytes);
+    move_own(own, in, bytes);
     return collective_begin(comm, &op, out);
 }
 
@@ -136,7 +146,7 @@ mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, c
     const size_t row = (size_t)count * mega_dtype_size(dtype), own = row * (size_t)comm->rank;
     comm_op op = {.kind = COMM_ALL_TO_ALL, .name = name, .out = out, .in = in, .count = count, .dtype = dtype};
     mega_request r;
-    if (row > 0) memcpy((char *)out + own, (const char *)in + own, row);
+    move_own((char *)out + own, (const char *)in + own, row);
     return collective_finish(collective_begin(comm, &op, &r), &r);
 }
 

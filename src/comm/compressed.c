@@ -1,6 +1,7 @@
 /* The compressed mean (compressed.h). Both exchanges send one row to each rank: the scales of all tensors, then their
  * signs. */
 #include "megalith/compressed.h"
+#include "megalith/device_memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -206,11 +207,17 @@ mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const m
     m.sent = scratch;
     m.received = m.sent + m.ranks * m.row;
     m.partial = (double *)(void *)(m.received + m.ranks * m.row);
-    memset(m.sent, 0, (size_t)m.ranks * (size_t)m.row); /* also the bits that stand for no element */
+    mega_device_fill(m.sent, 0, (size_t)m.ranks * (size_t)m.row); /* also the bits that stand for no element */
+    mega_device_begin();
     compress_own(&m);
+    mega_device_end();
     MEGA_TRY(mega_comm_all_to_all(comm, name, m.received, m.sent, m.row, MEGA_U8));
+    mega_device_begin();
     compress_mean(&m);
+    mega_device_end();
     MEGA_TRY(mega_comm_all_gather(comm, name, m.sent, m.sent + m.rank * m.row, m.row, MEGA_U8));
+    mega_device_begin();
     expand_signs(&m);
+    mega_device_end();
     return MEGA_OK;
 }

@@ -107,6 +107,7 @@ static void show_results(mega_program *p, int i, int slot)
                               .op = mega_op_table[op->kind]->name,
                               .tensor = t->name,
                               .data = mega_program_address(p, op->out[k], slot),
+                              .place = mega_program_address(p, op->out[k], slot),
                               .dtype = t->shape.dtype,
                               .rows = count / cols,
                               .cols = cols};

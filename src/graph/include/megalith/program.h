@@ -141,6 +141,7 @@ typedef struct mega_observed {
     bool is_partial; /* a partial sum, which a later collective sums over ranks */
     const char *op, *tensor;
     const void *data; /* [rows, cols], in memory of the host, valid during the call */
+    void *place;      /* of the value on the device, for tests that plant a mistake */
     mega_dtype dtype;
     int64_t rows, cols;
 } mega_observed;
