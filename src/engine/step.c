@@ -199,10 +199,9 @@ static mega_status read_batch(mega_engine *e, const mega_step_result *out)
  * gradient:
  *
  *   loss_factor   what a loss's gradient begins with in each backward: loss scale / (M D). M micro-batches of a rank
- *   are
- *                 expected, and D ranks of dp are summed over (or D is the part of them to divide by before the sum,
- *                 prescale_gradients). A loss per token (per_token_loss) is to be divided by the weight of the step,
- *                 known only after its last forward: M counts the positions of these micro-batches.
+ *                 are expected, and D ranks of dp are summed over (or D is the part of them to divide by before the
+ *                 sum, prescale_gradients). A loss per token (per_token_loss) is to be divided by the weight of the
+ *                 step, known only after its last forward: M counts the positions of these micro-batches.
  *   correction    after the sum: 1 / loss scale, times M / what M should have been (micro-batches that the step had, or
  *                 the weight of its loss over D), times what is left to divide by with prescale_gradients.
  *   clip_factor   min(1, clip / (norm + 1e-6)) of the norm of the corrected gradients (optim/update_check.c).

@@ -4,8 +4,8 @@
 #include "megalith/log.h"
 #include "megalith/metrics.h"
 #include "megalith/output.h"
-#include "megalith/pipeline_draw.h"
 #include "megalith/process.h"
+#include "plan/pipeline_draw.h"
 #include "train_impl.h"
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* Writes the part of a plan that draws the pipeline schedule. */
 #include "megalith/file.h"
-#include "megalith/pipeline_draw.h"
+#include "plan/pipeline_draw.h"
 #include "train_impl.h"
 
 mega_pipeline train_pipeline(const trainer *t)

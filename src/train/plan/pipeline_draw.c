@@ -1,5 +1,5 @@
 /* Simulates a pipeline schedule over time, on all stages, and draws it. */
-#include "megalith/pipeline_draw.h"
+#include "plan/pipeline_draw.h"
 #include "megalith/memory.h"
 #include "megalith/output.h"
 

@@ -1,6 +1,6 @@
 /* Tests pictures of schedules: the exact text of a small one, and that the SVG has every step. */
 #include "kit.h"
-#include "megalith/pipeline_draw.h"
+#include "plan/pipeline_draw.h"
 
 #include <string.h>
 

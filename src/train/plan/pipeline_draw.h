@@ -1,7 +1,7 @@
 /* Draws a pipeline schedule: all stages over time, simulated with a forward of 1 time unit and a backward of 2 (divided
  * by the number of chunks for a chunk), and messages that take no time. */
-#ifndef MEGALITH_PIPELINE_DRAW_H
-#define MEGALITH_PIPELINE_DRAW_H
+#ifndef MEGALITH_PLAN_PIPELINE_DRAW_H
+#define MEGALITH_PLAN_PIPELINE_DRAW_H
 
 #include "megalith/memory.h"
 #include "megalith/pipeline.h"
