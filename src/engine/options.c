@@ -227,7 +227,7 @@ static mega_recompute_options recompute_of(const mega_engine_settings *s)
                                                 : is_block ? 1
                                                            : layers,
                                     .regions = is_block ? layers : 0,
-                                    .distribute = g->distribute_saved_activations,
+                                    .distribute = s->graph.distribute_saved_activations,
                                     .budget = g->activation_budget};
 }
 

@@ -2,7 +2,7 @@
 # Every option that "works" is read somewhere: its field occurs after -> or . in a file that has neither rows nor rules.
 # An option that nothing reads would be accepted without effect. Fields are searched in the forms that code uses:
 # ROOM.NAME if the struct of the room is part of another, o->NAME in the room itself, cfg->NAME for those of train/,
-# s->NAME for those of engine/.
+# s->NAME for those of engine/, p->NAME for those of launch/.
 set -u
 : "${MEGA_SOURCE:?run by ctest}"
 cd "$MEGA_SOURCE" || exit 1
@@ -22,10 +22,13 @@ done | grep -v ' name setting$' >"$rows" # optimizer_arguments.h has the rows of
 find src -name '*.c' ! -name 'rules*.c' ! -name 'options*.c' ! -name 'derive.c' ! -name 'preset.c' ! -name \
     'settings.c' \
     ! -path 'src/config/*' ! -path '*/tests/*' ! -path src/cli/program.c >"$code"
+# Rows of members, which say the setting that each is taken from; rows and the code that reads them.
+printf 'src/%s/options.c\n' engine launch >>"$code"
 is_read() { # ROOM STRUCT FIELD
     local group=$1 inside="o->$3"
     case $2 in
     mega_train_options) inside="cfg(->|\.)$3" group=train ;;
+    launch_plan) inside="p->$3" ;;
     mega_engine_settings) inside="(s|of)->$3" ;;
     setup_values) inside="v(->|\.)$3" ;;
     mega_command_options) inside="cfg(->|\.)$3" ;;
