@@ -290,8 +290,16 @@ static void show_block(launch_relay *r)
     r->in_block = false;
 }
 
+/* Ranks are asked to stop by a signal of the launcher's choice: its number would be one more name of the Ctrl-C that the
+ * user pressed. */
+static bool is_forwarding(const char *line)
+{
+    return strncmp(line, "mpirun: Forwarding signal ", 26) == 0;
+}
+
 static void mpirun_line(launch_relay *r, bool is_error, char *line)
 {
+    if (is_forwarding(line)) return;
     note_death(r, line);
     r->mpirun_complains = r->mpirun_complains || (is_error && line[0] != '\0');
     if (is_rule(line)) {

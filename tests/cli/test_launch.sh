@@ -474,6 +474,10 @@ printf '#!/bin/sh\nexit 0\n' >lost/ssh
 launch lost --hostfile hostfile pretrain_gpt >out 2>err
 tail -n 1 err | grep -q '^megalith launch: error: the ranks ended without an error message' ||
     note "hosts that all answer"
+# A signal that Open MPI passes on has the name that its sender gave it, and no number.
+engine forwards mpirun 'mpirun (Open MPI) 4.1.4' 'echo "mpirun: Forwarding signal 12 to job" >&2; exit 1'
+launch forwards --hostfile hostfile pretrain_gpt >out 2>err
+grep -q 'Forwarding' out err && note "mpirun's number of a signal is shown: $(cat out err)"
 
 # ---- a help whose reader leaves ----
 for command in launch pretrain_gpt; do
