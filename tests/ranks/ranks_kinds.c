@@ -25,7 +25,7 @@
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
  *            has shorter samples; dropout
  *   umt5     the same with biases of relative positions of each layer, without a gate, with a tied head of scaled
- * values
+ *            values
  *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; dropout
  *   choices  a classifier of model/encoder.c whose samples are four sequences, one of which is right; norms before the
  *            branches; dropout
