@@ -69,6 +69,7 @@ static void settings_read(void)
     software.limit = setting("MEGA_SOFTWARE_CUDA_MEMORY", (uint64_t)2 << 30);
     software.devices = (int)setting("MEGA_SOFTWARE_CUDA_DEVICES", 1);
     if (software.devices > 8) software.devices = 8;
+    software.ends_at_report = setting("MEGA_SOFTWARE_CUDA_STOP", 0) != 0;
     software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
     fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
     seed_set(setting("MEGA_SOFTWARE_CUDA_SEED", 0));

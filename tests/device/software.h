@@ -134,8 +134,9 @@ typedef struct software_counts {
 
 typedef struct software_state {
     bool is_initialized, is_open;
-    cu_result sticky; /* after a kernel failed, all calls return its error */
-    char *base;       /* `span` bytes that can be touched only while work runs */
+    bool ends_at_report; /* the process ends with 88 at the first report of the watch */
+    cu_result sticky;    /* after a kernel failed, all calls return its error */
+    char *base;          /* `span` bytes that can be touched only while work runs */
     size_t span, used, limit;
     software_memory memory[MOST_MEMORY]; /* by address */
     int num_memory;
