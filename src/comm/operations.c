@@ -95,6 +95,7 @@ static mega_status operation_continue(comm_op *op)
         has_moved(op);
         MEGA_TRY(comm_op_advance(op, &done));
         if (done) {
+            mega_device_end();
             op->state = COMM_DONE;
             op->comm->world->under_way--;
             return MEGA_OK;
@@ -107,10 +108,10 @@ static mega_status operation_continue(comm_op *op)
 /* Continues one operation as far as possible without waiting. */
 static mega_status operation_move(comm_op *op)
 {
-    mega_device_begin();
     const mega_status st = operation_continue(op);
+    if (st == MEGA_OK) return MEGA_OK;
+    op->state = COMM_FAILED;
     mega_device_end();
-    if (st != MEGA_OK) op->state = COMM_FAILED;
     return st;
 }
 
@@ -185,6 +186,7 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     if (w->log != NULL) op->began = mega_time_now();
     op->next = -1;
     op->messages = is_message(op) ? &op->own : &c->messages;
+    mega_device_begin(); /* until it is through: others may read what it was given at any time */
     w->under_way++;
     *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
     if (is_message(op)) return operation_move(op);
