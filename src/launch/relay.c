@@ -290,8 +290,8 @@ static void show_block(launch_relay *r)
     r->in_block = false;
 }
 
-/* Ranks are asked to stop by a signal of the launcher's choice: its number would be one more name of the Ctrl-C that the
- * user pressed. */
+/* Ranks are asked to stop by a signal of the launcher's choice: its number would be one more name of the Ctrl-C that
+ * the user pressed. */
 static bool is_forwarding(const char *line)
 {
     return strncmp(line, "mpirun: Forwarding signal ", 26) == 0;
