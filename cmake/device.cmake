@@ -32,7 +32,7 @@ add_test(NAME device_test_declarations COMMAND device_test_declarations)
 mega_test_properties(device_test_declarations device)
 
 # Fibers, and memory that nobody may touch, are not for the sanitizers; the watch does their work.
-if(MEGA_SANITIZE)
+if(MEGA_SANITIZE OR MEGA_FAR)
     return()
 endif()
 
