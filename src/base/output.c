@@ -28,17 +28,11 @@ static bool output_begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool output_ends_with(const char *text, const char *with)
-{
-    const size_t n = strlen(text), m = strlen(with);
-    return n >= m && strcmp(text + n - m, with) == 0;
-}
-
 /* A corpus in JSON lines has "text" too, but no field for whether the text was finished. */
 static bool is_texts(const ends *e)
 {
-    return output_begins(e->head, "{\"text\":\"") &&
-           (output_ends_with(e->tail, ",\"finished\":true}\n") || output_ends_with(e->tail, ",\"finished\":false}\n"));
+    return output_begins(e->head, "{\"text\":\"") && (mega_path_ends_with(e->tail, ",\"finished\":true}\n") ||
+                                                      mega_path_ends_with(e->tail, ",\"finished\":false}\n"));
 }
 
 /* Keys are in order, so that these come first. A comment is the work of a person. */

@@ -11,6 +11,12 @@ char *mega_path_join(const char *folder, const char *name)
     return mega_format("%s%s%s", folder, bare ? "" : "/", name);
 }
 
+bool mega_path_ends_with(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcmp(path + n - m, ending) == 0;
+}
+
 const char *mega_path_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -56,12 +56,6 @@ static mega_status is_vocabulary_of_folder(const mega_loaded *l, const mega_text
     return st;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* How the named files are read: without --tokenizer-type as the folder's are, whose copies they should be. Where the
  * folder's tokenizer has no such file, they are read as what their name says, and are then refused as another's. */
 static mega_tokenizer_options read_as(const mega_loaded *l, const mega_command_options *cfg)
@@ -74,7 +68,7 @@ static mega_tokenizer_options read_as(const mega_loaded *l, const mega_command_o
     if (o.model != NULL) o.type = has_model ? type : "HuggingFaceTokenizer";
     else if (!has_model && mega_tokenizer_needs_file(type))
         o.type = type;
-    else if (ends_with(o.vocab_file, ".txt"))
+    else if (mega_path_ends_with(o.vocab_file, ".txt"))
         o.type = "BertWordPieceLowerCase";
     const bool is_made = strncmp(type, "BertWordPiece", 13) == 0 || strcmp(type, "SentencePieceTokenizer") == 0;
     if (is_made && !mega_options_is_given(given, "vocab_extra_ids"))

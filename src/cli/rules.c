@@ -174,12 +174,6 @@ static void rule_generation(mega_command_options *cfg)
                              mega_options_origin(cfg->train.engine.options, "temperature"));
 }
 
-static bool cli_has_ending(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
 /* Options that say how tokens are drawn, or what is written about them. */
 static void rule_drawing(mega_command_options *cfg)
 {
@@ -195,7 +189,7 @@ static void rule_drawing(mega_command_options *cfg)
     if (g->logprobs && g->genfile == NULL)
         mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --genfile FILE, where they are written",
                              mega_options_origin(o, "logprobs"));
-    if (file != NULL && !cli_has_ending(file, ".npy") && !cli_has_ending(file, ".safetensors"))
+    if (file != NULL && !mega_path_ends_with(file, ".npy") && !mega_path_ends_with(file, ".safetensors"))
         mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy or .safetensors",
                              mega_options_origin(o, "return_logits"));
     if (file != NULL && cfg->train.engine.data_parallel_size > 1)
@@ -275,7 +269,7 @@ static void rule_embed(mega_command_options *cfg)
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (needed[i].value == NULL)
             mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: %s", needed[i].says);
-    if (cfg->embed.output != NULL && !cli_has_ending(cfg->embed.output, ".npy"))
+    if (cfg->embed.output != NULL && !mega_path_ends_with(cfg->embed.output, ".npy"))
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy",
                              mega_options_origin(cfg->train.engine.options, "output"));
 }

@@ -230,12 +230,8 @@ static void blocks_reader_fini(blocks_reader *r)
 /* The ending of its name says what a file is, whatever it contains, as in the original. */
 static bool has_ending(const char *path, const char *const *ending)
 {
-    const size_t n = strlen(path);
-    for (; *ending != NULL; ending++) {
-        const size_t m = strlen(*ending);
-        if (n > m && strcmp(path + n - m, *ending) == 0) return true;
-    }
-    return false;
+    while (*ending != NULL && !mega_path_ends_with(path, *ending)) ending++;
+    return *ending != NULL;
 }
 
 static mega_status blocks_read_file(blocks_reader *r, const char *const *path)

@@ -9,12 +9,6 @@
 
 #define ENDING ".jsonl"
 
-static bool report_ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
 /* Finds the metrics file of a folder. */
 static mega_status find_metrics(char **out, const char *folder)
 {
@@ -24,7 +18,7 @@ static mega_status find_metrics(char **out, const char *folder)
     char *path = NULL;
     MEGA_TRY(mega_folder_list(folder, &names));
     for (size_t i = 0; i < names.count; i++) {
-        if (!report_ends_with(names.name[i], ENDING)) continue;
+        if (!mega_path_ends_with(names.name[i], ENDING)) continue;
         mega_buffer_printf(&found, "%s%s", count > 0 ? ", " : "", names.name[i]);
         if (count++ == 0) path = mega_path_join(folder, names.name[i]);
     }

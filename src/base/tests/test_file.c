@@ -535,6 +535,7 @@ static void paths(void **state)
         char *folder = mega_path_folder(rows[i].path);
         assert_string_equal(folder, rows[i].folder);
         assert_string_equal(mega_path_base(rows[i].path), rows[i].base);
+        assert_true(mega_path_ends_with(rows[i].path, rows[i].base));
         mega_free(folder);
     }
     static const char *const joins[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};

@@ -162,12 +162,6 @@ void mega_train_check_file(mega_train_options *cfg, const char *option, const ch
                          what);
 }
 
-static bool files_ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* A tokenizer that is a folder or one file. The folder of --load may contain it. */
 static void check_tokenizer_model(mega_train_options *cfg)
 {
@@ -226,7 +220,7 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     }
     mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "vocab.json or tokenizer.json");
     mega_train_check_file(cfg, "--merge-file", cfg->text.merge_file, "merges.txt");
-    if (cfg->text.merge_file == NULL && files_ends_with(cfg->text.vocab_file, "vocab.json")) {
+    if (cfg->text.merge_file == NULL && mega_path_ends_with(cfg->text.vocab_file, "vocab.json")) {
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
                              "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
                              mega_options_origin(cfg->engine.options, "vocab_file"));

@@ -141,8 +141,9 @@ char *mega_path_join(const char *folder, const char *name);
 /* Follows the symbolic links of the last path component, whether or not the target exists. Returns a new block, or NULL
  * with errno set: the links form a circle, or memory is short. */
 char *mega_path_follow(const char *path);
-const char *mega_path_base(const char *path); /* after the last '/' ; borrowed */
-char *mega_path_folder(const char *path);     /* "." when there is none; a new block */
+bool mega_path_ends_with(const char *path, const char *ending); /* any text will do as a path */
+const char *mega_path_base(const char *path);                   /* after the last '/' ; borrowed */
+char *mega_path_folder(const char *path);                       /* "." when there is none; a new block */
 
 #ifdef __cplusplus
 }
