@@ -41,6 +41,18 @@ paragraphs() {
     awk -v RS= -v train="$1" -v held="$2" '{ print $0 "\n" > (NR % 20 == 0 ? held : train) }'
 }
 
+# Its own text is looked at before anything is removed: the demo works in another folder.
+if [ -n "${DEMO_TEXT:-}" ]; then
+    if [ ! -r "$DEMO_TEXT" ] || [ -d "$DEMO_TEXT" ]; then
+        echo "demo: DEMO_TEXT=$DEMO_TEXT is no file that can be read; name a text file" >&2
+        exit 1
+    fi
+    DEMO_TEXT=$(realpath "$DEMO_TEXT")
+    if [ "$(awk -v RS= 'END { print NR }' "$DEMO_TEXT")" -lt 20 ]; then
+        echo "demo: $DEMO_TEXT has fewer than 20 paragraphs (blank lines divide them); every 20th is held out" >&2
+        exit 1
+    fi
+fi
 # Only what an earlier demo has written is removed.
 if [ -n "$(ls -A "$folder" 2>/dev/null)" ] && [ ! -e "$folder/.demo" ]; then
     echo "demo: $folder holds files that no demo wrote; name another folder: tools/demo.sh FOLDER" >&2

@@ -65,7 +65,7 @@ static void write_option(const mega_option_row *row, mega_buffer *out)
         for (const char *c = row->choices; *c != '\0'; c++)
             mega_buffer_append(&text, *c == '|' ? ", " : c, *c == '|' ? 2 : 1);
     }
-    if (row->fallback != NULL) mega_buffer_printf(&text, " (default %s)", row->fallback);
+    if (row->fallback != NULL && row->fallback[0] != '\0') mega_buffer_printf(&text, " (default %s)", row->fallback);
     const char *shown = usage.data != NULL ? usage.data : "";
     const size_t wide = help_columns(shown, strlen(shown));
     if (wide + 4 > NAME_COLUMNS) mega_buffer_printf(out, "  %s\n%*s", shown, NAME_COLUMNS, "");

@@ -271,8 +271,8 @@ static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtyp
     mega_status st = mega_buffer_check(&all, "the names of inputs");
     if (st == MEGA_OK)
         st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no such input; its "
-                       "inputs, with their numbers per sample, are %s",
+                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no input of that "
+                       "name, number and type; its inputs, with their numbers per sample, are %s",
                        name, (long long)count, mega_dtype_name(dtype), b->columns > 0 ? all.data : "none");
     mega_buffer_fini(&all);
     return st;

@@ -136,8 +136,8 @@ static void wrong_fillings_are_refused(void **state)
     for (int i = 0; i < SAMPLES; i++) mega_batch_set_index(k.batch, i, 40 + i);
     mega_sample *s = mega_batch_sample(k.batch, 1);
     expect(mega_sample_set_i32(s, "id", ids, S),
-           "\"id\" is filled with 4 numbers of type i32, but the model has no such input; its inputs, with their "
-           "numbers per sample, are \"ids\" (4, i32), \"x\" (1200, f32), \"weights\" (4, f32)");
+           "\"id\" is filled with 4 numbers of type i32, but the model has no input of that name, number and type; "
+           "its inputs, with their numbers per sample, are \"ids\" (4, i32), \"x\" (1200, f32), \"weights\" (4, f32)");
     expect(mega_sample_set_i32(s, "ids", ids, S + 1), "\"ids\" is filled with 5 numbers");
     expect(mega_sample_set_f32(s, "ids", x, S), "\"ids\" is filled with 4 numbers of type f32");
     expect(mega_sample_set_i32(NULL, "ids", ids, S), "the sample is NULL");

@@ -385,8 +385,8 @@ static const struct {
     ROW(step_with_position_16,
         "input \"position_ids\": number 3 of sample 3 (row 3 of the batch) is 16; expected 0 to 15"),
     ROW(set_unknown_input,
-        "sample: \"image\" is filled with 16 numbers of type f32, but the model has no such input; its "
-        "inputs, with their numbers per sample, are \""),
+        "sample: \"image\" is filled with 16 numbers of type f32, but the model has no input of that "
+        "name, number and type; its inputs, with their numbers per sample, are \""),
     ROW(set_short_input, "\"tokens\" is filled with 15 numbers of type i32, but"),
     ROW(set_ids_as_weights, "\"tokens\" is filled with 16 numbers of type f32, but"),
     ROW(set_no_sample, "the sample is NULL"),
