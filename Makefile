@@ -26,6 +26,7 @@ prefix ?= /usr/local
 only ?=
 but ?=
 is_far := $(filter far,$(MEGA_DEVICE))
+$(if $(filter-out far,$(MEGA_DEVICE)),$(error MEGA_DEVICE=$(MEGA_DEVICE): expected far))
 
 .PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang software-device check-device crash mutants fuzz bench install clang debug format tidy clean
 

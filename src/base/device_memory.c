@@ -26,7 +26,9 @@ static struct {
 
 static void allow(int i, int access)
 {
-    if (far.block[i].data != NULL) (void)mprotect(far.block[i].data, far.block[i].bytes, access);
+    if (far.block[i].data == NULL) return;
+    const int failed = mprotect(far.block[i].data, far.block[i].bytes, access);
+    MEGA_ASSERT(failed == 0, "%s: its %zu bytes cannot be opened and closed", far.block[i].what, far.block[i].bytes);
 }
 
 /* Ends the process, as an access to a page without access does, but says what was touched and by whom. */
@@ -41,11 +43,13 @@ static void touched(int signal_number, siginfo_t *info, void *context)
         void *caller[MOST_CALLERS];
         const int n = snprintf(line, sizeof line, "the host touches device memory: byte %zu of %s; callers:\n",
                                (size_t)(at - far.block[i].data), far.block[i].what);
-        if (write(STDERR_FILENO, line, (size_t)n) < 0) break;
+        const size_t length = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
+        if (write(STDERR_FILENO, line, length) < 0) break;
         backtrace_symbols_fd(caller, backtrace(caller, MOST_CALLERS), STDERR_FILENO);
         break;
     }
-    signal(signal_number, SIG_DFL); /* the access is repeated on return */
+    signal(signal_number, SIG_DFL);
+    raise(signal_number); /* a repeated access might pass, where another thread has begun work */
 }
 
 mega_status mega_device_alloc(void **out, size_t bytes, const char *what)
@@ -88,6 +92,7 @@ void mega_device_begin(void)
 void mega_device_end(void)
 {
     pthread_mutex_lock(&far.lock);
+    MEGA_ASSERT(far.working > 0, "mega_device_end without a mega_device_begin");
     if (--far.working == 0)
         for (int i = 0; i < MOST_BLOCKS; i++) allow(i, PROT_NONE);
     pthread_mutex_unlock(&far.lock);
