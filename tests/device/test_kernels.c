@@ -218,15 +218,6 @@ static void clear_rest(const check *k, const void *args)
         memset((char *)a->c + (size_t)(m * a->ldc + m + 1) * size, 0, (size_t)(a->n - m - 1) * size);
 }
 
-/* Whether the device has kernels for this call. */
-static bool is_possible(const check *k, const void *args)
-{
-    const mega_convert_args *c = args;
-    if (strcmp(k->kernel, "convert") != 0) return mega_cuda_kernel_find(k->kernel)->call(args).count >= 0;
-    return (c->src_dtype == MEGA_F32 || c->src_dtype == MEGA_BF16) &&
-           (c->dst_dtype == MEGA_F32 || c->dst_dtype == MEGA_BF16);
-}
-
 static void run_plain(check *k, const mega_kernel *plain, void *args, mega_kernel_head *head)
 {
     const size_t bytes = plain->scratch != NULL ? plain->scratch(args, 1) : 0;
@@ -262,9 +253,9 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
     const mega_cuda_kernel *const kernel = mega_cuda_kernel_find(k->kernel);
     (void)cpu;
     case_turn++;
-    if (is_possible(k, args) && !is_left_out(k, args)) {
+    head->dtype = k->type;
+    if (kernel->call(args).count >= 0 && !is_left_out(k, args)) {
         if (head->step == NULL) head->step = &none;
-        head->dtype = k->type;
         run_plain(k, plain, args, head);
         cu_module module = load(kernel);
         for (int run = 0; run < DEVICE_RUNS; run++) {
@@ -311,6 +302,58 @@ static void test_kernel(void **state)
     if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
 }
 
+/* ---- what a call launches ---- */
+
+/* (head is the first of all arguments.) */
+static void other_types_have_no_kernels(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        const mega_cuda_kernel *const kernel = mega_cuda_kernel_find(cases[i].name);
+        union {
+            mega_kernel_head head;
+            uint64_t all[64];
+        } args = {.all = {0}};
+        if (kernel == NULL) continue;
+        for (mega_dtype t = 0; t < MEGA_DTYPE_COUNT; t++) {
+            args.head.dtype = t;
+            if ((kernel->call(&args).count >= 0) != (t == MEGA_F32 || t == MEGA_BF16))
+                fail_msg("%s, %s: %d launches", kernel->name, mega_dtype_name(t), kernel->call(&args).count);
+        }
+    }
+    for (mega_dtype t = MEGA_F64; t < MEGA_DTYPE_COUNT; t++) {
+        const mega_convert_args to = {.count = 8, .dst_dtype = t}, from = {.count = 8, .src_dtype = t};
+        assert_int_equal(mega_cuda_kernel_find("convert")->call(&to).count, -1);
+        assert_int_equal(mega_cuda_kernel_find("convert")->call(&from).count, -1);
+    }
+}
+
+static void row_sums_need_transposed_a(void **state)
+{
+    float sums[4];
+    mega_gemm_args a = {.m = 4, .n = 4, .k = 4, .lda = 4, .ldb = 4, .ldc = 4, .row_sum = sums};
+    (void)state;
+    assert_int_equal(mega_cuda_kernel_find("gemm")->call(&a).count, -1);
+    a.trans_a = true;
+    assert_int_equal(mega_cuda_kernel_find("gemm")->call(&a).count, 3);
+}
+
+static void attention_of_nothing(void **state)
+{
+    const mega_attention_args full = {.batch = 2, .seq = 3, .keys = 3, .heads = 2, .kv_heads = 1, .head_dim = 8};
+    static const int gradient_launches[] = {1, 1, 0, 2};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        mega_attention_grad_args g = {.forward = full};
+        if (i == 0) g.forward.seq = 0;
+        if (i == 1) g.forward.heads = 0;
+        if (i == 2) g.forward.batch = 0;
+        if (i == 3) g.forward.keys = 0; /* the queries still get their zeros */
+        assert_int_equal(mega_cuda_kernel_find("attention")->call(&g.forward).count, i == 3);
+        assert_int_equal(mega_cuda_kernel_find("attention_grad")->call(&g).count, gradient_launches[i]);
+    }
+}
+
 /* ---- the device ---- */
 
 /* Loads the driver; returns why that is not possible, or NULL. */
@@ -346,8 +389,10 @@ static void open_device(void)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(cases)];
-    int count = 0;
+    struct CMUnitTest tests[3 + COUNT(cases)] = {cmocka_unit_test(other_types_have_no_kernels),
+                                                 cmocka_unit_test(row_sums_need_transposed_a),
+                                                 cmocka_unit_test(attention_of_nothing)};
+    int count = 3;
     for (int i = 0; i < COUNT(cases); i++)
         if (mega_cuda_kernel_find(cases[i].name) != NULL)
             tests[count++] = (struct CMUnitTest){

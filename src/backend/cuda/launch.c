@@ -2,14 +2,22 @@
 #include "launch.h"
 #include "megalith/kernels.h"
 #include "shapes.h"
+#include <assert.h>
 #include <string.h>
 
-/* The kernel of this name for the type of the call `a`. */
+/* The kernel of this name for the type of the call `a`, which is one of has_kernels. */
 #define TYPED(name) (a->head.dtype == MEGA_BF16 ? #name "_bf16" : #name "_f32")
+
+/* Whether there are kernels for numbers of this type. */
+static bool has_kernels(mega_dtype t)
+{
+    return t == MEGA_F32 || t == MEGA_BF16;
+}
 
 static void add_launch(mega_cuda_call *c, const char *kernel, unsigned threads, int64_t x, int64_t y)
 {
     if (x <= 0 || y <= 0) return;
+    assert(c->count < MEGA_CUDA_LAUNCHES);
     c->launch[c->count++] = (mega_cuda_launch){kernel, threads, (unsigned)x, (unsigned)y, 1, 0};
 }
 
@@ -48,14 +56,18 @@ static mega_cuda_call alone(const char *kernel, unsigned threads)
     return c;
 }
 
-/* The function that gives the launches of a kernel of this name for its arguments `a`. */
-#define CALL(name, type)                                \
-    enum { name##_bytes = sizeof(type) };               \
-    static mega_cuda_call name##_call(const type *a);   \
-    static mega_cuda_call call_##name(const void *args) \
-    {                                                   \
-        return name##_call(args);                       \
-    }                                                   \
+/* There are no kernels for the arguments. */
+static const mega_cuda_call no_kernels = {.count = -1};
+
+/* The function that gives the launches of a kernel of this name for its arguments `a`, whose type has kernels. */
+#define CALL(name, type)                                                 \
+    enum { name##_bytes = sizeof(type) };                                \
+    static mega_cuda_call name##_call(const type *a);                    \
+    static mega_cuda_call call_##name(const void *args)                  \
+    {                                                                    \
+        const type *const a = args;                                      \
+        return has_kernels(a->head.dtype) ? name##_call(a) : no_kernels; \
+    }                                                                    \
     static mega_cuda_call name##_call(const type *a)
 
 CALL(layer_norm, mega_layer_norm_args)
@@ -137,6 +149,7 @@ CALL(convert, mega_convert_args)
 {
     static const char *const names[2][2] = {{"convert_f32_f32", "convert_f32_bf16"},
                                             {"convert_bf16_f32", "convert_bf16_bf16"}};
+    if (!has_kernels(a->dst_dtype) || !has_kernels(a->src_dtype)) return no_kernels;
     return elements(names[a->dst_dtype == MEGA_BF16][a->src_dtype == MEGA_BF16], 1, a->count);
 }
 
@@ -166,6 +179,7 @@ CALL(gemm, mega_gemm_args)
                                             {"gemm_bf16_nn", "gemm_bf16_nt", "gemm_bf16_tn", "gemm_bf16_tt"}};
     const bool is_bf16 = a->head.dtype == MEGA_BF16;
     mega_cuda_call c = {.count = 0};
+    if (a->row_sum != NULL && !a->trans_a) return no_kernels;
     if (a->row_sum != NULL) c = by_columns(TYPED(gemm_row_sum), "gemm_row_sum_total", 1, a->k, a->m);
     add_launch(&c, names[is_bf16][2 * a->trans_a + a->trans_b], is_bf16 ? GEMM_BF16_THREADS : GEMM_F32_THREADS,
                (a->n + GEMM_TILE - 1) / GEMM_TILE, (a->m + GEMM_TILE - 1) / GEMM_TILE);
@@ -184,7 +198,7 @@ static unsigned attention_shared(const mega_attention_args *a, int numbers)
 static void add_attention(mega_cuda_call *c, const char *kernel, int64_t own, int64_t heads, int64_t batch,
                           unsigned shared_bytes)
 {
-    if (batch == 0) return;
+    if (own == 0 || heads == 0 || batch == 0) return;
     add_launch(c, kernel, ATTENTION_THREADS, (own + ATTENTION_OWN - 1) / ATTENTION_OWN, heads);
     c->launch[c->count - 1].z = (unsigned)batch;
     c->launch[c->count - 1].shared_bytes = shared_bytes;
@@ -193,9 +207,8 @@ static void add_attention(mega_cuda_call *c, const char *kernel, int64_t own, in
 CALL(attention, mega_attention_args)
 {
     mega_cuda_call c = {.count = 0};
-    if (a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) c.count = -1;
-    else
-        add_attention(&c, BY_DIM(attention, a->head_dim), a->seq, a->heads, a->batch, attention_shared(a, 1));
+    if (a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) return no_kernels;
+    add_attention(&c, BY_DIM(attention, a->head_dim), a->seq, a->heads, a->batch, attention_shared(a, 1));
     return c;
 }
 
@@ -204,10 +217,7 @@ CALL(attention_grad, mega_attention_grad_args)
     const mega_attention_args *const f = &a->forward;
     const int64_t rows = f->batch * f->seq;
     mega_cuda_call c = {.scratch = (size_t)(f->heads * rows) * sizeof(float)};
-    if (f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) {
-        c.count = -1;
-        return c;
-    }
+    if (f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) return no_kernels;
     add_launch(&c, TYPED(attention_delta), ROW_THREADS, (rows * 32 + ROW_THREADS - 1) / ROW_THREADS, f->heads);
     add_attention(&c, BY_DIM(attention_grad_q, f->head_dim), f->seq, f->heads, f->batch, attention_shared(f, 1));
     add_attention(&c, f->head_dim <= 128 ? TYPED(attention_grad_kv_128) : TYPED(attention_grad_kv_256), f->keys,
