@@ -49,11 +49,17 @@ typedef struct software_op {
     int num_operands;
 } software_op;
 
+/* One record of an event, for the event and for all that wait for it. */
+typedef struct event_record {
+    bool is_done;
+    int owners;
+} event_record;
+
 /* When it is done: where in a queue. */
 typedef struct queued {
     software_op *op;
     bool owns_op;
-    uint64_t version;        /* OP_RECORD, OP_WAIT: of the event */
+    event_record *record;    /* OP_RECORD; OP_WAIT: the last one when it was queued */
     uint64_t sum;            /* OP_COPY_IN: of the source's bytes when it was queued */
     struct graph_run *graph; /* OP_GRAPH */
     void *user;              /* OP_CALL */
@@ -74,7 +80,8 @@ struct CUstream_st {
 
 struct CUevent_st {
     unsigned magic, flags;
-    uint64_t recorded, done, time;
+    event_record *last; /* NULL: never recorded */
+    uint64_t time;      /* of the last record */
     watch_clock clock;
     uint64_t capture_id; /* of the capture in which it was recorded, 0: none; `need` says after which nodes */
     uint32_t need[MOST_STREAMS];

@@ -1,6 +1,7 @@
 /* Streams and events of the software driver, and the order in which their work runs. */
 #include "software.h"
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -50,8 +51,14 @@ queued *queued_make(software_op *op, bool owns_op)
     return q;
 }
 
+static void record_release(event_record *r)
+{
+    if (r != NULL && --r->owners == 0) free(r);
+}
+
 void queued_free(queued *q)
 {
+    record_release(q->record);
     if (q->graph != NULL) graph_run_free(q->graph);
     if (q->owns_op) op_free(q->op);
     free(q->user);
@@ -66,14 +73,26 @@ static uint64_t sum_of(const void *at, size_t bytes)
     return sum;
 }
 
+static void record_make(cu_event e)
+{
+    record_release(e->last);
+    if ((e->last = calloc(1, sizeof *e->last)) == NULL) abort();
+    e->last->owners = 1;
+}
+
+static bool is_recorded(const struct CUevent_st *e)
+{
+    return e->last == NULL || e->last->is_done;
+}
+
 /* The source of a copy may not change before it has run, and its target has no meaning before the host has waited. */
 void queued_begin(queued *q)
 {
     const software_op *op = q->op;
     if (op->kind == OP_COPY_IN && op->staged == NULL) q->sum = sum_of(op->from, op->bytes);
     if (op->kind == OP_COPY_OUT) memset(op->to, 0xFF, op->bytes);
-    if (op->kind == OP_RECORD) q->version = ++op->event->recorded;
-    if (op->kind == OP_WAIT) q->version = op->event->recorded;
+    if (op->kind == OP_RECORD) record_make(op->event);
+    if (op->kind == OP_RECORD || op->kind == OP_WAIT) (q->record = op->event->last)->owners++;
     if (op->kind == OP_CALL) {
         if ((q->user = malloc(op->call.user_bytes)) == NULL) abort();
         memcpy(q->user, op->memory, op->call.user_bytes);
@@ -134,7 +153,10 @@ bool queued_run(const queued *q)
         op->call.note(q->user);
     else
         copy_run(q);
-    if (software.ends_at_report && watch_reports() > 0) _exit(88);
+    if (software.ends_at_report && watch_reports() > 0) {
+        fflush(NULL);
+        _exit(88);
+    }
     return true;
 }
 
@@ -168,7 +190,7 @@ static unsigned ready_in(const struct CUstream_st *s)
 {
     const queued *q = s->first;
     if (q == NULL) return 0;
-    if (q->op->kind == OP_WAIT) return q->op->event->done >= q->version;
+    if (q->op->kind == OP_WAIT) return q->record->is_done;
     if (q->op->kind == OP_GRAPH) return graph_run_is_done(q->graph) ? 1 : graph_run_ready(q->graph);
     return 1;
 }
@@ -179,8 +201,8 @@ static void run_one(struct CUstream_st *s, unsigned which)
     queued *q = s->first;
     bool has_ended = true;
     if (q->op->kind == OP_RECORD) {
-        q->op->event->done = q->version;
-        q->op->event->time = software.counts.work;
+        q->record->is_done = true;
+        if (q->record == q->op->event->last) q->op->event->time = software.counts.work;
     } else if (q->op->kind == OP_GRAPH) {
         if (!graph_run_is_done(q->graph)) graph_run_one(q->graph, which);
         has_ended = graph_run_is_done(q->graph);
@@ -378,7 +400,7 @@ cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags)
     if (r == CU_OK && flags != 0) r = CU_INVALID_VALUE;
     if (r != CU_OK) return software_leave(r);
     if (stream->capture != NULL || event->capture_id != 0) return software_leave(capture_join(stream, event));
-    if (event->recorded == 0) return software_leave(CU_OK);
+    if (event->last == NULL) return software_leave(CU_OK);
     software_op *op = op_make(OP_WAIT);
     op->event = event;
     return software_leave(stream_add(stream, op));
@@ -399,7 +421,7 @@ cu_result cuEventQuery(cu_event event)
     if (r != CU_OK) return software_leave(r);
     pump_some();
     if (software.sticky != CU_OK) return software_leave(software.sticky);
-    if (event->done < event->recorded) return software_leave(CU_NOT_READY);
+    if (!is_recorded(event)) return software_leave(CU_NOT_READY);
     clock_join(&software.host, &event->clock);
     return software_leave(CU_OK);
 }
@@ -410,7 +432,7 @@ cu_result cuEventSynchronize(cu_event event)
     if (r == CU_OK && event->capture_id != 0) r = event_refuse(event);
     if (r != CU_OK) return software_leave(r);
     software.counts.waits++;
-    while (event->done < event->recorded)
+    while (!is_recorded(event))
         if (!software_pump()) return software_leave(stuck());
     clock_join(&software.host, &event->clock);
     return software_leave(software.sticky);
@@ -420,9 +442,9 @@ cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to)
 {
     cu_result r = enter_event("cuEventElapsedTime", CU_INVALID_HANDLE, from);
     if (r == CU_OK &&
-        (!event_is_valid(to) || ((from->flags | to->flags) & CU_NO_TIMING) || from->recorded == 0 || to->recorded == 0))
+        (!event_is_valid(to) || ((from->flags | to->flags) & CU_NO_TIMING) || from->last == NULL || to->last == NULL))
         r = CU_INVALID_HANDLE;
-    if (r == CU_OK && (from->done < from->recorded || to->done < to->recorded)) r = CU_NOT_READY;
+    if (r == CU_OK && (!is_recorded(from) || !is_recorded(to))) r = CU_NOT_READY;
     if (r == CU_OK) *milliseconds = 0.001f * (float)(to->time - from->time); /* a microsecond for each piece of work */
     return software_leave(r);
 }
