@@ -41,7 +41,9 @@ static void touched(int number, siginfo_t *info, void *user)
 void software_guard(void)
 {
     const struct sigaction action = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    sigaction(SIGSEGV, &action, &old_action);
+    struct sigaction before;
+    sigaction(SIGSEGV, &action, &before);
+    if (before.sa_sigaction != touched) old_action = before;
 }
 
 void software_memory_begin(void)
@@ -84,23 +86,24 @@ void software_memory_reset(void)
     software.num_pinned = 0;
 }
 
+static bool memory_has(const software_memory *m, const char *p, size_t bytes)
+{
+    return p >= m->at && bytes <= m->bytes && (size_t)(p - m->at) <= m->bytes - bytes;
+}
+
 bool software_is_device(const void *at, size_t bytes)
 {
     const char *p = at;
-    for (int i = 0; i < software.num_memory; i++) {
-        const software_memory *m = &software.memory[i];
-        if (p >= m->at && p + bytes <= m->at + m->bytes) return true;
-    }
+    for (int i = 0; i < software.num_memory; i++)
+        if (memory_has(&software.memory[i], p, bytes)) return true;
     return false;
 }
 
 bool software_is_pinned(const void *at, size_t bytes)
 {
     const char *p = at;
-    for (int i = 0; i < software.num_pinned; i++) {
-        const software_memory *m = &software.pinned[i];
-        if (p >= m->at && p + bytes <= m->at + m->bytes) return true;
-    }
+    for (int i = 0; i < software.num_pinned; i++)
+        if (memory_has(&software.pinned[i], p, bytes)) return true;
     return false;
 }
 
@@ -131,7 +134,7 @@ static cu_result memory_alloc(cu_address *out, size_t bytes)
 {
     char *at;
     if (bytes == 0) return CU_INVALID_VALUE;
-    if (software.num_memory == MOST_MEMORY || software.used + bytes > software.limit) return CU_OUT_OF_MEMORY;
+    if (software.num_memory == MOST_MEMORY || bytes > software.limit - software.used) return CU_OUT_OF_MEMORY;
     const int place = find_gap(whole_pages(bytes), &at);
     if (place < 0) return CU_OUT_OF_MEMORY;
     memmove(&software.memory[place + 1], &software.memory[place],
@@ -193,6 +196,7 @@ cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     cu_result r = software_enter_context("cuMemHostAlloc", CU_OUT_OF_MEMORY);
     (void)flags;
     if (r == CU_OK && (bytes == 0 || software.num_pinned == MOST_MEMORY)) r = CU_INVALID_VALUE;
+    if (r == CU_OK && bytes > PTRDIFF_MAX - SOFTWARE_PAGE) r = CU_OUT_OF_MEMORY;
     if (r == CU_OK && (*out = aligned_alloc(SOFTWARE_PAGE, whole_pages(bytes))) == NULL) r = CU_OUT_OF_MEMORY;
     if (r == CU_OK) software.pinned[software.num_pinned++] = (software_memory){*out, bytes};
     return software_leave(r);

@@ -66,9 +66,11 @@ cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_
     return software_leave(stream_add(stream, op));
 }
 
-static cu_result fill(const char *name, cu_address to, unsigned value, size_t bytes, cu_stream stream)
+static cu_result fill(const char *name, cu_address to, unsigned value, size_t count, size_t size, cu_stream stream)
 {
-    const cu_result r = enter_range(name, stream, to, bytes);
+    const size_t bytes = count > SIZE_MAX / size ? SIZE_MAX : count * size;
+    cu_result r = enter_range(name, stream, to, bytes);
+    if (r == CU_OK && to % size != 0) r = CU_INVALID_VALUE;
     if (r != CU_OK || bytes == 0) return software_leave(r);
     software_op *op = op_make(OP_FILL);
     op->to = (char *)(uintptr_t)to;
@@ -79,13 +81,12 @@ static cu_result fill(const char *name, cu_address to, unsigned value, size_t by
 
 cu_result cuMemsetD8Async(cu_address to, unsigned char value, size_t count, cu_stream stream)
 {
-    return fill("cuMemsetD8Async", to, value * 0x01010101u, count, stream);
+    return fill("cuMemsetD8Async", to, value * 0x01010101u, count, 1, stream);
 }
 
 cu_result cuMemsetD32Async(cu_address to, unsigned value, size_t count, cu_stream stream)
 {
-    if (to % 4 != 0) return CU_INVALID_VALUE;
-    return fill("cuMemsetD32Async", to, value, count * 4, stream);
+    return fill("cuMemsetD32Async", to, value, count, 4, stream);
 }
 
 /* ---- launches ---- */
@@ -94,6 +95,7 @@ struct CUfunc_st {
     unsigned magic;
     const device_kernel *kernel;
     size_t most_shared;
+    cu_function next; /* of the module */
 };
 enum { FUNCTION_MAGIC = 0x46554e43, MODULE_MAGIC = 0x4d4f444c, MOST_NAME = 128 };
 
@@ -153,6 +155,7 @@ struct CUmod_st {
     bool has_all;
     char (*names)[MOST_NAME];
     int count;
+    cu_function functions;
 };
 
 /* The linker makes these two of the section into which KERNEL puts pointers. A library without a kernel has none. */
@@ -217,9 +220,11 @@ static cu_result image_read(cu_module m, const char *image, const char **error)
     return strstr(image, ".version") != NULL ? ptx_read(m, image, error) : CU_INVALID_IMAGE;
 }
 
+/* Its functions are not freed, so that a program that still uses one is told. */
 static void module_free(cu_module m)
 {
     m->magic = 0;
+    for (cu_function f = m->functions; f != NULL; f = f->next) f->magic = 0;
     free(m->names);
     free(m);
 }
@@ -280,10 +285,10 @@ cu_result cuModuleGetFunction(cu_function *out, cu_module module, const char *na
     if (module == NULL || module->magic != MODULE_MAGIC) return software_leave(CU_INVALID_HANDLE);
     const device_kernel *k = module_kernel(module, name);
     if (k == NULL) return software_leave(CU_NOT_FOUND);
-    cu_function f = calloc(1, sizeof *f); /* never freed: it belongs to the module, and is small */
+    cu_function f = calloc(1, sizeof *f);
     if (f == NULL) return software_leave(CU_OUT_OF_MEMORY);
-    *f = (struct CUfunc_st){FUNCTION_MAGIC, k, DEVICE_STATIC_SHARED};
-    *out = f;
+    *f = (struct CUfunc_st){FUNCTION_MAGIC, k, DEVICE_STATIC_SHARED, module->functions};
+    *out = module->functions = f;
     return software_leave(CU_OK);
 }
 

@@ -3,6 +3,7 @@
 #include "kit.h"
 #include "software.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -93,6 +94,7 @@ static void memory(void **state)
     ok(cuMemGetInfo_v2(&free_bytes, &bytes));
     assert_int_equal(bytes - free_bytes, 3000);
     assert_int_equal(cuMemAlloc_v2(&a, bytes), CU_OUT_OF_MEMORY);
+    assert_int_equal(cuMemAlloc_v2(&a, SIZE_MAX), CU_OUT_OF_MEMORY);
     assert_int_equal(cuMemAlloc_v2(&a, 0), CU_INVALID_VALUE);
     ok(cuMemFree_v2(all[1]));
     assert_int_equal(cuMemFree_v2(all[1]), CU_INVALID_VALUE);
@@ -128,6 +130,9 @@ static void copies(void **state)
     assert_int_equal((int)out[N - 1], N - 1);
     assert_int_equal(cuMemcpyHtoDAsync_v2(a, in, N * 4 + 1, s), CU_INVALID_VALUE);
     assert_int_equal(cuMemcpyDtoHAsync_v2(in, a - 4, 8, s), CU_INVALID_VALUE);
+    assert_int_equal(cuMemcpyDtoDAsync_v2(a + 8, b, SIZE_MAX - 3, s), CU_INVALID_VALUE); /* no sum wraps */
+    assert_int_equal(cuMemsetD32Async(a, 0, SIZE_MAX / 4 + 2, s), CU_INVALID_VALUE);
+    assert_int_equal(cuMemsetD32Async(a + 2, 0, 1, s), CU_INVALID_VALUE);
     assert_int_equal(cuMemcpyHtoDAsync_v2(a, in, 4, NULL), CU_INVALID_HANDLE);
     const uint64_t waits = mega_software_cuda_count("waits");
     ok(cuMemcpyDtoHAsync_v2(pageable, a + 4, 4, s)); /* waits, as the real one does */
@@ -183,6 +188,7 @@ static void modules(void **state)
     ok(cuFuncGetAttribute(&value, CU_FUNCTION_MAX_THREADS, f));
     assert_int_equal(value, 64);
     ok(cuModuleUnload(m));
+    assert_int_equal(cuFuncGetAttribute(&value, CU_FUNCTION_MAX_THREADS, f), CU_INVALID_HANDLE);
     assert_int_equal(cuModuleUnload(NULL), CU_INVALID_HANDLE);
     replaced(text, "[40]", "[48]");
     assert_int_equal(load(text, log, sizeof log), CU_INVALID_PTX);
@@ -265,7 +271,9 @@ static int status_of(void (*body)(void), const char *said)
     const pid_t child = fork();
     if (child == 0) {
         dup2(pipes[1], 2);
-        software_guard(); /* instead of cmocka */
+        signal(SIGSEGV, SIG_DFL); /* instead of cmocka */
+        software_guard();
+        software_guard();
         body();
         _exit(0);
     }
@@ -277,13 +285,20 @@ static int status_of(void (*body)(void), const char *said)
     close(pipes[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_has(text, said);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 static cu_address touched;
 static void touch(void)
 {
     *(volatile char *)(uintptr_t)(touched + 5) = 1;
+}
+
+/* Other faults are not the device's, also where it has taken the signal twice. */
+static void touch_nothing(void)
+{
+    volatile uintptr_t at = 8;
+    *(volatile char *)at = 1;
 }
 
 static void host_touches(void **state)
@@ -294,6 +309,7 @@ static void host_touches(void **state)
     ok(cuMemsetD8Async(touched, 0, 100, s));
     ok(cuStreamSynchronize(s)); /* it could be touched while the work ran */
     assert_int_equal(status_of(touch, "the host touches device memory: byte 5 of allocation 0 (100 bytes)"), 86);
+    assert_int_equal(status_of(touch_nothing, ""), -SIGSEGV);
     ok(cuMemFree_v2(touched));
     assert_int_equal(status_of(touch, "the host touches device memory: memory that is not allocated"), 86);
 }
