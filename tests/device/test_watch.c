@@ -4,7 +4,9 @@
 #include "kit.h"
 #include "runner.h"
 #include "watch.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 extern const device_kernel device_kernel_test_scale, device_kernel_test_row_sum, device_kernel_test_transpose,
     device_kernel_test_product_bf16;
@@ -171,11 +173,41 @@ static void order(void **state)
     free(m);
 }
 
+/* Three reports are printed, one of each access. */
+static void shown(void **state)
+{
+    (void)state;
+    char text[4000] = "";
+    int lines = 0;
+    memory *m = memory_begin(4096, 4096);
+    FILE *said = tmpfile();
+    const int old = dup(2);
+    assert_true(said != NULL && old >= 0 && dup2(fileno(said), 2) == 2);
+    watch_forget(false);
+    watch_memory_add(m->y, 4096, false);
+    work("copy", 0, 1, NULL, NULL, 0);
+    for (int i = 0; i < 5; i++) watch_range((char *)m->y + 100 * i, 100, false);
+    dup2(old, 2);
+    close(old);
+    rewind(said);
+    while (fgets(text, sizeof text, said) != NULL) lines++;
+    fclose(said);
+    assert_int_equal(lines, 3);
+    assert_has(text, "byte 200 of allocation 0");
+    assert_int_equal(watch_reports(), 5);
+    free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_and_operands), cmocka_unit_test(barriers),      cmocka_unit_test(warp_barriers),
-        cmocka_unit_test(asynchronous_copies), cmocka_unit_test(never_written), cmocka_unit_test(order),
+        cmocka_unit_test(bounds_and_operands),
+        cmocka_unit_test(barriers),
+        cmocka_unit_test(warp_barriers),
+        cmocka_unit_test(asynchronous_copies),
+        cmocka_unit_test(never_written),
+        cmocka_unit_test(order),
+        cmocka_unit_test(shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,7 @@ typedef struct access {
     bool is_write;
     const void *code;
     const device_place *place; /* NULL: a copy or a fill */
+    bool is_reported;          /* nothing more is said of it */
 } access;
 
 static void report(const access *a, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -175,7 +176,7 @@ static void report(const access *a, const char *what, const char *format, ...)
     char text[sizeof watch.first];
     Dl_info code;
     va_list list;
-    if (watch.reports++ >= SHOWN) return;
+    if (a->is_reported || watch.reports++ >= SHOWN) return;
     int n = snprintf(text, sizeof text, "%s: %s", what, work_now() > 0 ? watch.works[work_now()].name : "kernel");
     if (a->place != NULL)
         n += snprintf(text + n, sizeof text - (size_t)n, ", block %u, thread %u", a->place->block, a->place->thread);
@@ -333,17 +334,14 @@ static void watch_access(const access *a)
     if (!is_declared(a, r)) report(a, "outside of the operands that the launch declares", "%s", "");
     const size_t first = (size_t)(a->at - r->begin) / GRANULE;
     const size_t last = ((size_t)(a->at - r->begin) + a->bytes - 1) / GRANULE;
-    bool has_reported = false;
-    for (size_t i = first; i <= last; i++) { /* one report of an access is enough */
-        const uint64_t reports = watch.reports;
-        if (touch(&r->g[i], a) && has_reported) watch.reports = reports;
-        has_reported = has_reported || watch.reports > reports;
-    }
+    access part = *a;
+    for (size_t i = first; i <= last; i++) /* one report of an access is enough */
+        if (touch(&r->g[i], &part)) part.is_reported = true;
 }
 
 void watch_range(const void *at, size_t bytes, bool is_write)
 {
-    watch_access(&(access){at, bytes, is_write, NULL, NULL});
+    watch_access(&(access){.at = at, .bytes = bytes, .is_write = is_write});
 }
 
 static void observe(const void *at, size_t bytes, bool is_write, const void *code)
@@ -352,7 +350,7 @@ static void observe(const void *at, size_t bytes, bool is_write, const void *cod
     const char *c = at;
     if (p == NULL) return;
     if ((c >= p->stack && c < p->stack_end) || (c >= p->args && c < p->args_end)) return;
-    watch_access(&(access){c, bytes, is_write, code, p});
+    watch_access(&(access){c, bytes, is_write, code, p, false});
 }
 
 void watch_begin(void)
@@ -378,7 +376,7 @@ static void check_aligned(const void *p, size_t n, bool is_write, const void *co
 {
     const device_place *place = device_place_now();
     if (place != NULL && (uintptr_t)p % n != 0)
-        report(&(access){p, n, is_write, code, place}, "address that is no multiple of the size", "%s", "");
+        report(&(access){p, n, is_write, code, place, false}, "address that is no multiple of the size", "%s", "");
 }
 
 #define HOOK(n)                                                  \
