@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define X(name, symbol, params) nccl_result symbol params;
@@ -44,8 +45,9 @@ typedef struct shared_comm {
 struct ncclComm {
     shared_comm *shared;
     int rank, ranks;
-    bool is_aborted;
-    nccl_result error;
+    atomic_bool is_aborted; /* by any thread, and so is the error read */
+    _Atomic(nccl_result) error;
+    time_t waits_since;                                           /* for other ranks, 0: no */
     uint64_t collectives, sent[MOST_RANKS], received[MOST_RANKS]; /* pieces that were queued so far */
 };
 
@@ -197,17 +199,37 @@ static void take(piece_work *w)
     w->done++;
 }
 
+/* Whether a rank has waited so long for others, since the time that it keeps, that one of them has surely died. */
+static bool is_late(time_t *since)
+{
+    const char *text = getenv("MEGA_SOFTWARE_CUDA_PATIENCE");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (*since == 0) *since = now.tv_sec;
+    return now.tv_sec - *since >= (text != NULL ? atol(text) : 120);
+}
+
+/* Returns whether the rank gives up. */
+static bool wait_more(nccl_comm c)
+{
+    if (!is_late(&c->waits_since)) return false;
+    c->error = NCCL_REMOTE_ERROR;
+    software_say("NCCL: rank %d waits for a rank that does not come", c->rank);
+    return true;
+}
+
 /* Goes on as far as the others have come. Returns whether all pieces are done, or will never be. */
 static bool piece_run(piece_work *w)
 {
     while (w->done < pieces_of(w)) {
         if (w->comm->is_aborted || w->comm->error != NCCL_OK) return true;
         if (!w->has_posted && w->asked.kind != RECEIVE) {
-            if (!is_free(w)) return false;
+            if (!is_free(w)) return wait_more(w->comm);
             post(w);
         }
-        if (!has_come(w)) return false;
+        if (!has_come(w)) return wait_more(w->comm);
         take(w);
+        w->comm->waits_since = 0;
     }
     return true;
 }
@@ -363,10 +385,19 @@ nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
     close(file);
     nccl_comm c = calloc(1, sizeof *c);
     if (s == MAP_FAILED || c == NULL) return NCCL_SYSTEM_ERROR;
-    *c = (struct ncclComm){.shared = s, .rank = rank, .ranks = ranks};
+    c->shared = s;
+    c->rank = rank;
+    c->ranks = ranks;
     atomic_fetch_add(&s->opened, 1);
-    while (atomic_load(&s->opened) < (unsigned)ranks) sched_yield();
-    if (rank == 0) shm_unlink(id.internal);
+    bool is_given_up = false;
+    time_t since = 0;
+    while (atomic_load(&s->opened) < (unsigned)ranks && !(is_given_up = is_late(&since))) sched_yield();
+    if (rank == 0 || is_given_up) shm_unlink(id.internal);
+    if (is_given_up) {
+        munmap(s, sizeof *s);
+        free(c);
+        return NCCL_SYSTEM_ERROR;
+    }
     *out = c;
     return NCCL_OK;
 }

@@ -272,10 +272,35 @@ static void different_calls(void **state)
     ranks_run(different_body, 1);
 }
 
+/* A rank that has died: the others end with an error. */
+static void dead_body(int rank, nccl_id id, unsigned seed)
+{
+    rank_device d = device_begin(rank, id, seed);
+    void *in = (void *)(uintptr_t)d.in, *out = (void *)(uintptr_t)d.out;
+    nccl_comm comm = NULL;
+    nccl_result error = NCCL_OK;
+    fill(&d, rank, 100);
+    if (rank == 1) return;
+    setenv("MEGA_SOFTWARE_CUDA_PATIENCE", "0", 1);
+    OK(ncclAllReduce(in, out, 100, NCCL_F32, NCCL_SUM, d.comm, d.a));
+    OK(cuStreamSynchronize(d.a));
+    OK(ncclCommGetAsyncError(d.comm, &error));
+    CHECK(error == NCCL_REMOTE_ERROR);
+    if (rank != 0) return;
+    OK(ncclGetUniqueId(&id));
+    CHECK(ncclCommInitRank(&comm, 2, id, 0) == NCCL_SYSTEM_ERROR);
+}
+
+static void dead_rank(void **state)
+{
+    (void)state;
+    ranks_run(dead_body, 1);
+}
+
 int main(void)
 {
     setenv("MEGA_SOFTWARE_CUDA_MEMORY", "4000000", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(streams), cmocka_unit_test(sends),
-                                       cmocka_unit_test(different_calls)};
+                                       cmocka_unit_test(different_calls), cmocka_unit_test(dead_rank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

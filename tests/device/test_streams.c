@@ -361,6 +361,22 @@ static void recorded_twice(void **state)
     }
 }
 
+/* Who destroys a stream has not waited for its work. */
+static void destroyed(void **state)
+{
+    (void)state;
+    static const step filled = {FILL, LOAD, 0, 0}, scaled = {SCALE, MAIN, 1, 0};
+    for (unsigned seed = 0; seed < 20; seed++) {
+        machine m;
+        machine_begin(&m, seed, false);
+        queue(&m, &filled, 0);
+        ok(cuStreamDestroy_v2(m.stream[LOAD]));
+        queue(&m, &scaled, 0);
+        ok(cuCtxSynchronize());
+        assert_has(watch_first_report(), "no event orders it after a write");
+    }
+}
+
 /* ---- captures that are wrong ---- */
 
 static void captures(void **state)
@@ -430,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(right_programs),     cmocka_unit_test(left_out),
                                        cmocka_unit_test(left_out_of_graphs), cmocka_unit_test(recorded_twice),
-                                       cmocka_unit_test(captures),           cmocka_unit_test(failing_calls)};
+                                       cmocka_unit_test(destroyed),          cmocka_unit_test(captures),
+                                       cmocka_unit_test(failing_calls)};
     return cmocka_run_group_tests(tests, begin, NULL);
 }
