@@ -11,6 +11,8 @@
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include <dlfcn.h>
+#include <fnmatch.h>
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +181,16 @@ static double allowed(mega_dtype type, double most)
 
 static bool is_close(double a, double b, double limit)
 {
-    return a == b || (isnan(a) && isnan(b)) || (!isfinite(a) && !isfinite(b)) || fabs(a - b) <= limit;
+    if (!isfinite(a) || !isfinite(b)) return a == b || (isnan(a) && isnan(b));
+    return fabs(a - b) <= limit;
+}
+
+static void only_the_same_infinity_is_close(void **state)
+{
+    (void)state;
+    assert_true(is_close(INFINITY, INFINITY, 1.0) && is_close(NAN, NAN, 1.0) && is_close(1.5, 1.0, 0.5));
+    assert_false(is_close(INFINITY, -INFINITY, 1.0) || is_close(NAN, INFINITY, 1.0) || is_close(INFINITY, NAN, 1.0));
+    assert_false(is_close(1.0, NAN, 1.0) || is_close(1.0, INFINITY, INFINITY) || is_close(2.0, 1.0, 0.5));
 }
 
 static void compare_row(const check *k, const check_output *o, int64_t begin, int64_t end)
@@ -304,6 +315,33 @@ static void test_kernel(void **state)
 
 /* ---- what a call launches ---- */
 
+/* Every file of kernels is launched by a kernel that has a case. */
+static void all_files_have_cases(void **state)
+{
+    const char *const source = getenv("MEGA_SOURCE");
+    char pattern[512];
+    glob_t found;
+    int count = 0;
+    (void)state;
+    if (source == NULL) skip();
+    snprintf(pattern, sizeof pattern, "%s/src/backend/cuda/*.cu", source);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t f = 0; f < found.gl_pathc; f++) {
+        const char *const name = strrchr(found.gl_pathv[f], '/') + 1;
+        bool has_case = strstr(name, "_body.cu") != NULL; /* part of another */
+        for (int i = 0; i < COUNT(cases); i++) {
+            const mega_cuda_kernel *const kernel = mega_cuda_kernel_find(cases[i].name);
+            if (kernel == NULL) continue;
+            const size_t length = strlen(kernel->source);
+            has_case = has_case || (strncmp(kernel->source, name, length) == 0 && strcmp(name + length, ".cu") == 0);
+        }
+        if (!has_case) fail_msg("%s: no case of a kernel launches it; has launch.c a row for it?", name);
+        count++;
+    }
+    globfree(&found);
+    assert_true(count > 0);
+}
+
 /* (head is the first of all arguments.) */
 static void other_types_have_no_kernels(void **state)
 {
@@ -387,16 +425,26 @@ static void open_device(void)
     if (strcmp(name, "software device") != 0) image_folder = folder;
 }
 
+static const struct CMUnitTest own_tests[] = {
+    cmocka_unit_test(only_the_same_infinity_is_close), cmocka_unit_test(all_files_have_cases),
+    cmocka_unit_test(other_types_have_no_kernels), cmocka_unit_test(row_sums_need_transposed_a),
+    cmocka_unit_test(attention_of_nothing)};
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[3 + COUNT(cases)] = {cmocka_unit_test(other_types_have_no_kernels),
-                                                 cmocka_unit_test(row_sums_need_transposed_a),
-                                                 cmocka_unit_test(attention_of_nothing)};
-    int count = 3;
+    struct CMUnitTest tests[COUNT(own_tests) + COUNT(cases)];
+    const char *const wanted = argc > 1 ? argv[1] : "*";
+    int count = 0;
+    for (int i = 0; i < COUNT(own_tests); i++)
+        if (fnmatch(wanted, own_tests[i].name, 0) == 0) tests[count++] = own_tests[i];
     for (int i = 0; i < COUNT(cases); i++)
-        if (mega_cuda_kernel_find(cases[i].name) != NULL)
+        if (mega_cuda_kernel_find(cases[i].name) != NULL && fnmatch(wanted, cases[i].name, 0) == 0)
             tests[count++] = (struct CMUnitTest){
                 .name = cases[i].name, .test_func = test_kernel, .initial_state = (void *)(uintptr_t)&cases[i]};
+    if (count == 0) {
+        printf("no test of a kernel matches %s\n", wanted);
+        return 1;
+    }
     const char *const why = open_driver();
     if (why != NULL) {
         printf("SKIPPED: no driver: %s\n", why);
@@ -404,6 +452,5 @@ int main(int argc, char **argv)
     }
     is_whole = getenv("MEGA_DEVICE_SEEDS") != NULL;
     open_device();
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return _cmocka_run_group_tests("kernels", tests, (size_t)count, NULL, NULL);
 }

@@ -9,6 +9,7 @@ kernels=$MEGA_BUILD/tests/device_test_kernels
 harmless=$MEGA_SOURCE/tests/device/harmless.txt
 [ -x "$kernels" ] && [ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
 
+! "$kernels" nosuch >"$work/out" || note "device_test_kernels nosuch has no test, and does not fail"
 is_whole=${MEGA_DEVICE_SEEDS:-}
 unset MEGA_DEVICE_SEEDS # a few shapes of each kernel will do
 MEGA_SOFTWARE_CUDA_SITES=$work/sites "$kernels" >"$work/out" 2>&1 || { cat "$work/out"; note "the kernels are wrong"; }
@@ -29,6 +30,7 @@ if [ -z "$is_whole" ]; then # make check-device takes all
 fi
 noticed=0 known=0
 while read -r kernel op line number; do
+    [ -n "$(case_of "$kernel")" ] || note "$kernel: it begins with the name of no case"
     if MEGA_SOFTWARE_CUDA_STOP=1 MEGA_SOFTWARE_CUDA_OMIT="$kernel $op $line" "$kernels" "$(case_of "$kernel")" >"$work/out" 2>&1; then
         if grep -q "^$kernel $op $number: ." "$harmless"; then known=$((known + 1)); else
             note "$kernel without $op $number (line $line): nothing notices"

@@ -286,13 +286,10 @@ CALL(norm, mega_norm_args)
     return c;
 }
 
-#define ROW(name) ROW_OF(name, name)
-#define ROW_OF(name, source)                      \
-    {                                             \
-#name, #source, name##_bytes, call_##name \
-    }
+#define ROW(name)            ROW_OF(name, name)
+#define ROW_OF(name, source) [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
 
-static const mega_cuda_kernel kernels[] = {
+static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(layer_norm),  ROW(layer_norm_grad),
     ROW(gelu),        ROW(gelu_grad),
     ROW(activation),  ROW_OF(activation_grad, activation),
@@ -314,6 +311,6 @@ static const mega_cuda_kernel kernels[] = {
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].name, name) == 0) return &kernels[i];
+        if (kernels[i].name != NULL && strcmp(kernels[i].name, name) == 0) return &kernels[i];
     return NULL;
 }
