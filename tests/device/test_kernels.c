@@ -313,6 +313,28 @@ static void test_kernel(void **state)
     if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
 }
 
+/* A query that is a NaN, one whose scores are all far below -1e30, and one as usual. */
+static void attention_of_extreme_queries(void **state)
+{
+    enum { N = 3, D = 8 };
+    (void)state;
+    for (int t = 0; t < COUNT(types); t++) {
+        const mega_dtype type = types[t];
+        check k = check_begin("attention", type, "extreme queries");
+        mega_attention_args a = {.batch = 1, .seq = N, .keys = N, .heads = 1, .kv_heads = 1, .head_dim = D};
+        void *q = check_input(&k, type, N * D), *keys = check_input(&k, type, N * D);
+        for (int i = 0; i < N; i++) set_element(keys, type, i * D, 1.0);
+        set_element(q, type, 0, NAN);
+        set_element(q, type, D, -1e36);
+        a.q = q, a.k = keys, a.v = check_input(&k, type, N * D);
+        a.ld_q = a.ld_kv = a.ld_out = D, a.scale = 1.0;
+        a.out = check_output_add(&k, "out", type, N * D);
+        a.lse = check_output_add(&k, "lse", MEGA_F32, N);
+        k.row = D;
+        check_run(&k, &mega_plain_attention, &mega_cpu_attention, &a, &a.head);
+    }
+}
+
 /* ---- what a call launches ---- */
 
 /* Every file of kernels is launched by a kernel that has a case. */
@@ -425,10 +447,12 @@ static void open_device(void)
     if (strcmp(name, "software device") != 0) image_folder = folder;
 }
 
-static const struct CMUnitTest own_tests[] = {
-    cmocka_unit_test(only_the_same_infinity_is_close), cmocka_unit_test(all_files_have_cases),
-    cmocka_unit_test(other_types_have_no_kernels), cmocka_unit_test(row_sums_need_transposed_a),
-    cmocka_unit_test(attention_of_nothing)};
+static const struct CMUnitTest own_tests[] = {cmocka_unit_test(only_the_same_infinity_is_close),
+                                              cmocka_unit_test(all_files_have_cases),
+                                              cmocka_unit_test(other_types_have_no_kernels),
+                                              cmocka_unit_test(row_sums_need_transposed_a),
+                                              cmocka_unit_test(attention_of_nothing),
+                                              cmocka_unit_test(attention_of_extreme_queries)};
 
 int main(int argc, char **argv)
 {

@@ -22,8 +22,10 @@ BODY void query_add(const mega_attention_args *a, mega_dtype t, int dims, query_
     const bool is_seen = j >= seen.begin && j < seen.end;
     const float dot =
         tile_dot(keys + lane * (a->head_dim + 1), a->q, t, row * a->ld_q + h * a->head_dim, (int)a->head_dim);
-    const float score = is_seen ? score_of(a, dot, slope, i, j).value : -1e30f;
-    const float max = device_max(q->max, warp_max(score)), fade = exp_of(q->max - max);
+    const float score = is_seen ? score_of(a, dot, slope, i, j).value : minus_infinity();
+    /* A NaN is no maximum, but its probability and so the sum are NaN. */
+    const float max = device_max(warp_max(score == score ? score : minus_infinity()), q->max);
+    const float fade = q->max == max ? 1.0f : exp_of(q->max - max); /* (both may be -infinity) */
     const float p = is_seen ? exp_of(score - max) : 0.0f;
     q->max = max;
     q->sum = q->sum * fade + warp_sum(p);
@@ -40,12 +42,13 @@ BODY void query_store(const mega_attention_args *a, mega_dtype t, int dims, cons
                       int64_t row, int64_t h)
 {
     const int64_t lane = thread_x() % 32;
-    const float inverse = q->sum > 0.0f ? device_divide(1.0f, q->sum) : 0.0f;
+    const bool has_keys = q->sum != 0.0f; /* or a NaN */
+    const float inverse = has_keys ? device_divide(1.0f, q->sum) : 0.0f;
     UNROLL
     for (int n = 0; n < dims; n++)
         if (lane + 32 * n < a->head_dim)
             put(a->out, t, row * a->ld_out + h * a->head_dim + lane + 32 * n, v->out[n] * inverse);
-    if (lane == 0) ((float *)a->lse)[h * a->batch * a->seq + row] = q->sum > 0.0f ? q->max + log_of(q->sum) : 0.0f;
+    if (lane == 0) ((float *)a->lse)[h * a->batch * a->seq + row] = has_keys ? q->max + log_of(q->sum) : 0.0f;
 }
 
 BODY void attention_run(const mega_attention_args *a, mega_dtype t, int dims)
@@ -60,7 +63,7 @@ BODY void attention_run(const mega_attention_args *a, mega_dtype t, int dims)
     const float slope = slope_of_head(a, h);
 #define BEGIN(r)                  \
     query_values v##r = {{0.0f}}; \
-    query_state q##r = {-1e30f, 0.0f};
+    query_state q##r = {minus_infinity(), 0.0f};
     EACH_OWN(BEGIN)
     for (int64_t j = seen_by_rules(a, first).begin / ATTENTION_TILE * ATTENTION_TILE; j < end; j += ATTENTION_TILE) {
         const int64_t at = (b * a->keys + j) * a->ld_kv + g;

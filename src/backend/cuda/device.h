@@ -261,6 +261,7 @@ DEVICE float bf16_high(uint32_t pair)
 {
     return bits_float(pair & 0xffff0000u);
 }
+/* y if one of them is a NaN: see warp_max. */
 DEVICE float device_max(float x, float y)
 {
     return x > y ? x : y;
@@ -297,6 +298,7 @@ DEVICE float warp_sum(float v)
     for (int m = 16; m > 0; m /= 2) v += warp_xor(v, m);
     return v;
 }
+/* The maximum over the lanes of a warp. None may have a NaN: the lanes would differ. */
 DEVICE float warp_max(float v)
 {
     UNROLL

@@ -7,6 +7,11 @@
 #define LOG2_E 1.4426950408889634f
 #define LN_2   0.6931471805599453f
 
+BODY float minus_infinity(void)
+{
+    return bits_float(0xff800000u);
+}
+
 BODY float exp_of(float x)
 {
     return device_exp2(x * LOG2_E);
