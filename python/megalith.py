@@ -1246,6 +1246,7 @@ mega_thread_start = _function(
     POINTER(POINTER(mega_thread)))
 mega_thread_join = _function("mega_thread_join", None, POINTER(mega_thread))
 mega_thread_is_this = _function("mega_thread_is_this", c_bool, POINTER(mega_thread))
+mega_thread_id = _function("mega_thread_id", c_uint64)
 mega_time_now = _function("mega_time_now", c_double)
 
 # ---- engine.h ----
@@ -1565,6 +1566,7 @@ mega_path_complete = _function(
     "mega_path_complete", _checked, POINTER(POINTER(c_char)), _text, _text)
 mega_path_join = _function("mega_path_join", POINTER(c_char), _text, _text)
 mega_path_follow = _function("mega_path_follow", POINTER(c_char), _text)
+mega_path_ends_with = _function("mega_path_ends_with", c_bool, _text, _text)
 mega_path_base = _function("mega_path_base", _text, _text)
 mega_path_folder = _function("mega_path_folder", POINTER(c_char), _text)
 

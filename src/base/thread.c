@@ -40,6 +40,11 @@ bool mega_thread_is_this(const mega_thread *t)
     return t != NULL && pthread_equal(t->thread, pthread_self());
 }
 
+uint64_t mega_thread_id(void)
+{
+    return (uint64_t)pthread_self();
+}
+
 void mega_thread_join(mega_thread *t)
 {
     if (t == NULL) return;

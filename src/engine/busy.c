@@ -4,6 +4,12 @@
  * on any thread; only queries of numbers are not. */
 #include "engine_calls.h"
 
+/* A schedule's lr may run without a call of the engine: when the program itself asks for the learning rate. */
+static const char *call_of_schedule(const mega_engine *e)
+{
+    return atomic_load(&e->calls.lr_thread) == mega_thread_id() ? "mega_engine_lr" : NULL;
+}
+
 /* running: the call that is running; NULL: none. The thread that reads ahead also reads while no call is running. */
 static mega_status refuse_busy(const mega_engine *e, const char *call, const char *running)
 {
@@ -12,6 +18,7 @@ static mega_status refuse_busy(const mega_engine *e, const char *call, const cha
                          "%s: called on the thread that reads the training data ahead; the callbacks of a data set can "
                          "only query numbers of the engine: make this call on the thread that trains",
                          call);
+    if (running == NULL) running = call_of_schedule(e);
     return running == NULL
                ? MEGA_OK
                : MEGA_FAIL(
@@ -32,14 +39,15 @@ mega_status engine_enter(mega_engine *e, const char *call)
 {
     const char *running = NULL;
     MEGA_TRY(engine_check_given(e, call, "e", e));
-    MEGA_TRY(refuse_busy(e, call, NULL));
+    MEGA_TRY(refuse_busy(e, call, atomic_load(&e->calls.running)));
     return atomic_compare_exchange_strong(&e->calls.running, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
 }
 
 bool mega_engine_is_busy(const mega_engine *e)
 {
     if (engine_check_given(e, "mega_engine_is_busy", "e", e) != MEGA_OK) return false;
-    return atomic_load(&e->calls.running) != NULL || mega_reader_is_this_thread(e->data.reader);
+    return atomic_load(&e->calls.running) != NULL || call_of_schedule(e) != NULL ||
+           mega_reader_is_this_thread(e->data.reader);
 }
 
 mega_status engine_leave(mega_engine *e, mega_status st)

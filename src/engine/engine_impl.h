@@ -200,6 +200,7 @@ typedef struct engine_watch {
 /* Calls that have not returned (busy.c). */
 typedef struct engine_calls {
     atomic_int lr_depth;           /* of step.scheduler.lr */
+    _Atomic(uint64_t) lr_thread;   /* the thread that runs it; 0: none */
     _Atomic(const char *) running; /* NULL: none */
 } engine_calls;
 

@@ -36,6 +36,9 @@ static double scheduled_lr(mega_engine *e)
 {
     enum { MOST_AT_ONCE = 32 };
     const mega_lr_scheduler *s = &e->step.scheduler;
+    uint64_t none = 0;
+    /* Of threads that ask at the same time, only the first is held to querying numbers. */
+    const bool is_first = atomic_compare_exchange_strong(&e->calls.lr_thread, &none, mega_thread_id());
     double lr = NAN;
     if (atomic_fetch_add(&e->calls.lr_depth, 1) < MOST_AT_ONCE)
         lr = s->lr(s->user, e->progress.iteration - e->progress.skipped, e->progress.schedule_samples);
@@ -45,6 +48,7 @@ static double scheduled_lr(mega_engine *e)
                         "return; let it compute that from its arguments",
                         s->name != NULL ? s->name : "");
     atomic_fetch_sub(&e->calls.lr_depth, 1);
+    if (is_first) atomic_store(&e->calls.lr_thread, 0);
     return lr;
 }
 

@@ -219,6 +219,11 @@ static int read_option(launch_plan *p, char **argv)
         return 1;
     }
     const bool has_effect = o->answer != MEGA_ANSWER_NO_EFFECT, is_flag = o->kind == MEGA_OPTION_FLAG;
+    if (is_flag && value != NULL) {
+        launch_mistake(p, "%s: this option takes no value; leave out =%s, or, to switch it off, all of it", typed,
+                       value);
+        return 1;
+    }
     if (is_flag && o->answer == MEGA_ANSWER_WORKS) *(bool *)((char *)p + o->field) = true;
     if (is_flag && o->answer == MEGA_ANSWER_RENAMED) pass_on(p, o->successor, NULL);
     if (is_flag && !has_effect) say_no_effect(typed, o);

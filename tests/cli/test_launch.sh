@@ -308,6 +308,8 @@ refuses 'a bad hostfile' \
 : >empty
 refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
 refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt
+refuses 'a flag that is switched off' '--use_deepspeed=false: this option takes no value; leave out =false' launch \
+    --use_deepspeed=false pretrain_gpt
 refuses 'a GPU' '--gpu is not implemented: ranks run on CPU cores' launch --gpu 2 pretrain_gpt
 refuses 'all at once' \
     '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not implemented: --log_dir' \

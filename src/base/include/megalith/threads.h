@@ -95,6 +95,7 @@ typedef struct mega_thread mega_thread;
 MEGA_CHECK_RESULT mega_status mega_thread_start(void (*run)(void *user), void *user, mega_thread **out);
 void mega_thread_join(mega_thread *thread);
 bool mega_thread_is_this(const mega_thread *thread); /* whether the caller runs on it; NULL: false */
+uint64_t mega_thread_id(void);                       /* of the calling thread; never 0 */
 
 double mega_time_now(void); /* seconds, monotonic */
 
