@@ -291,7 +291,7 @@ static const struct {
     ROW(torn_data, ONE, MEGA_ERR_IO, "is torn"),
     ROW(torn_sample, ONE, MEGA_ERR_IO, "is torn"),
     ROW(short_data, ONE, MEGA_ERR_USAGE, "\"label\" of sample"),
-    ROW(data_of_no_input, ONE, MEGA_ERR_USAGE, "the model has no such input"),
+    ROW(data_of_no_input, ONE, MEGA_ERR_USAGE, "the model has no input of that name"),
     ROW(data_of_another_size, ONE, MEGA_ERR_USAGE, "filled with 3 numbers"),
     ROW(data_out_of_range, ONE, MEGA_ERR_USAGE, "expected 0 to 9"),
     ROW(unfilled_step, ALL, MEGA_ERR_USAGE, "are not filled"),
