@@ -1,8 +1,8 @@
-/* Formats written as text, and how they are told from prose: HTML and XML, Python pickles, CSV and TSV.
+/* Recognises formats that are written as text: HTML and XML, Python pickles, CSV and TSV.
  *
  * A page is recognised by how it begins, after any comments: its type, or an element of a whole page. An
  * element that may stand in any text (<p>, <br />) makes a page of it only if another element follows at once, or
- * behind its end: an XML-like prompt, or a text that begins with one such element, is text. */
+ * after its end: an XML-like prompt, or a text that begins with one such element, is text. */
 #include "file_kind_impl.h"
 #include "megalith/file_kind.h"
 #include <ctype.h>

@@ -46,8 +46,8 @@ typedef struct device_place {
 /* Returns NULL while no thread of a kernel runs. */
 const device_place *device_place_now(void);
 
-/* Who is told of accesses and of shared memory: the watch (watch.h). Kernels report what they access if they are
- * compiled with -fsanitize=thread; the runner reports what operations of warps and copies access. */
+/* The calls by which the watch (watch.h) learns of accesses and of shared memory. Kernels report what they access if
+ * they are compiled with -fsanitize=thread; the runner reports what operations of warps and copies access. */
 typedef struct device_observer {
     void (*access)(const void *at, size_t bytes, bool is_write, const void *code);
     void (*shared)(const void *at, size_t bytes); /* new, or of a new block: its contents are undefined */

@@ -13,7 +13,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + SOFTWARE_PAGE - 1) / SOFTWARE_PAGE * SOFTWARE_PAGE;
 }
 
-/* Names the byte and ends the process; faults elsewhere are left to whoever handled them before. */
+/* Prints which byte was touched and ends the process. A fault elsewhere goes to the handler that was there before. */
 static void touched(int number, siginfo_t *info, void *user)
 {
     const char *p = info->si_addr;

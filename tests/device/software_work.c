@@ -220,7 +220,7 @@ static cu_result image_read(cu_module m, const char *image, const char **error)
     return strstr(image, ".version") != NULL ? ptx_read(m, image, error) : CU_INVALID_IMAGE;
 }
 
-/* Its functions are not freed, so that a program that still uses one is told. */
+/* Its functions are not freed: a later call with one of them is refused instead of reading freed memory. */
 static void module_free(cu_module m)
 {
     m->magic = 0;

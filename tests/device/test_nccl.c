@@ -223,8 +223,8 @@ static void streams(void **state)
     }
 }
 
-/* All send to the next rank: in one group. A send alone ends only when it is received: with a receive behind it, the
- * ring stands still until it is given up. */
+/* Each rank sends to the next and receives from the one before, as one group. Outside of a group a send ends only
+ * when it is received: if every rank sends first, all of them wait until the calls give up. */
 static void ring_body(int rank, nccl_id id, unsigned seed)
 {
     rank_device d = device_begin(rank, id, seed);
