@@ -7,7 +7,7 @@ COMMAND(
     SHOWN(.bit = FOR_GPT, .aliases = "pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt",
           .summary = "trains a GPT", .scripts = "train|train_gpt|train_gpt2|finetune",
           .replaces = "pretrain_gpt|pretrain_gpt2|pretrain_gpt_core|pretrain_zeropp_gpt|finetune_gpt"),
-    RUN(.run = mega_command_pretrain_gpt, .outlives_reader = true, .log_to_output = true,
+    RUN(.run = mega_command_pretrain_gpt, .is_planned = true, .outlives_reader = true, .log_to_output = true,
         .example = "megalith pretrain_gpt --preset tiny --micro-batch-size 8 --train-iters 200 --lr 1e-3 --data-path "
                    "my_text_document \\\n"
                    "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt --save checkpoints "
@@ -16,12 +16,12 @@ COMMAND(run_clm,
         SHOWN(.bit = FOR_CLM, .aliases = "run_clm_no_trainer|megatron_lm_gpt_pretraining",
               .summary = "trains a GPT on text files, in epochs, with the options of transformers' script",
               .replaces = "run_clm|run_clm_no_trainer|megatron_lm_gpt_pretraining"),
-        RUN(.run = mega_command_run_clm, .outlives_reader = true, .log_to_output = true,
+        RUN(.run = mega_command_run_clm, .is_planned = true, .outlives_reader = true, .log_to_output = true,
             .example = "megalith run_clm --config_name gpt2 --tokenizer_name tokenizer --train_file my.txt "
                        "--num_train_epochs 3 "
                        "--output_dir my_model"))
 COMMAND(pretrain_bert, SHOWN(.bit = FOR_BERT, .aliases = "", .summary = "trains a BERT", .replaces = "pretrain_bert"),
-        RUN(.run = mega_command_pretrain_bert, .outlives_reader = true, .log_to_output = true,
+        RUN(.run = mega_command_pretrain_bert, .is_planned = true, .outlives_reader = true, .log_to_output = true,
             .example =
                 "megalith pretrain_bert --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"
                 "    --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path my_text_sentence --vocab-file "
@@ -29,7 +29,7 @@ COMMAND(pretrain_bert, SHOWN(.bit = FOR_BERT, .aliases = "", .summary = "trains 
                 "--save checkpoints"))
 COMMAND(
     pretrain_t5, SHOWN(.bit = FOR_T5, .aliases = "", .summary = "trains a T5", .replaces = "pretrain_t5"),
-    RUN(.run = mega_command_pretrain_t5, .outlives_reader = true, .log_to_output = true,
+    RUN(.run = mega_command_pretrain_t5, .is_planned = true, .outlives_reader = true, .log_to_output = true,
         .example = "megalith pretrain_t5 --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 128 \\\n"
                    "    --decoder-seq-length 64 --micro-batch-size 8 --train-iters 1000 --lr 1e-3 --data-path "
                    "my_text_sentence \\\n"
@@ -43,7 +43,7 @@ COMMAND(
     SHOWN(.bit = FOR_GENERATE, .aliases = "generate_samples_gpt2|generate_samples|generate_text|generate|sample|infer",
           .summary = "text from a trained GPT", .scripts = "run_generation|inference|complete",
           .replaces = "generate_samples_gpt|generate_samples_gpt2|generate_samples"),
-    RUN(.run = mega_command_generate_samples_gpt,
+    RUN(.run = mega_command_generate_samples_gpt, .is_planned = true,
         .example = "megalith generate_samples_gpt --load checkpoints --prompt 'In the beginning' --out-seq-length 64"))
 COMMAND(run_text_generation_server,
         SHOWN(.bit = FOR_SERVER, .aliases = "run_text_generation_server_345M|text_generation_server",
@@ -55,7 +55,7 @@ COMMAND(tasks,
         SHOWN(.bit = FOR_TASKS, .aliases = "tasks/main|tasks_main|run_tasks",
               .summary = "evaluates a trained model on text, or on samples with labels, which it may learn before",
               .scripts = "eval|evaluate|lm_eval", .replaces = "tasks/main"),
-        RUN(.run = mega_command_tasks,
+        RUN(.run = mega_command_tasks, .is_planned = true,
             .example = "megalith tasks --task LM_LOSS --load checkpoints --valid-data my.txt"))
 COMMAND(merge_mp_partitions,
         SHOWN(.bit = FOR_MERGE, .aliases = "",
@@ -75,17 +75,17 @@ COMMAND(fill_mask,
 COMMAND(preprocess_data,
         SHOWN(.bit = FOR_PREPROCESS, .aliases = "preprocess", .summary = "text files to an indexed data set",
               .scripts = "prepare|prepare_data", .replaces = "preprocess_data"),
-        RUN(.run = mega_command_preprocess_data, .outlives_reader = true,
+        RUN(.run = mega_command_preprocess_data, .is_planned = true, .outlives_reader = true,
             .example = "megalith preprocess_data --input my.txt --output-prefix my --append-eod \\\n"
                        "    --vocab-file tokenizer/vocab.json --merge-file tokenizer/merges.txt"))
 COMMAND(train_tokenizer,
         SHOWN(.bit = FOR_TRAIN_TOKENIZER, .aliases = "", .summary = "makes a vocabulary from text files"),
-        RUN(.run = mega_command_train_tokenizer, .outlives_reader = true,
+        RUN(.run = mega_command_train_tokenizer, .is_planned = true, .outlives_reader = true,
             .example = "megalith train_tokenizer --input my.txt --vocab-size 4096 --output tokenizer"))
 COMMAND(tokenize,
         SHOWN(.bit = FOR_TOKENIZE, .aliases = "", .summary = "shows the ids and pieces of a text, both ways",
               .positional = "[TEXT]"),
-        RUN(.run = mega_command_tokenize,
+        RUN(.run = mega_command_tokenize, .is_planned = true,
             .example = "megalith tokenize --tokenizer-type ByteTokenizer --text 'Hello, world'"))
 COMMAND(data,
         SHOWN(.bit = FOR_DATA, .aliases = "", .summary = "shows, checks and merges indexed data sets",

@@ -7,6 +7,7 @@
 #include "megalith/memory.h"
 #include "megalith/streams.h"
 #include "options_impl.h"
+#include "plan.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 typedef struct cli_row {
     const char *name;
     int (*run)(int argc, char **argv);
+    bool is_planned;      /* megalith plan COMMAND shows what it would do */
     bool outlives_reader; /* continues if the reader of a pipe exits; other commands then end quietly */
     bool log_to_output;   /* the log is the command's output; for other commands it goes to standard error */
     const char *example;  /* shown if the command is given without arguments; NULL: it runs without options */
@@ -49,10 +51,7 @@ static bool has_own_help(const cli_row *row)
 
 static bool is_of_ranks(const cli_row *row)
 {
-    for (size_t i = 0; i < mega_commands.commands; i++)
-        if (strcmp(mega_commands.command[i].name, row->name) == 0)
-            return (mega_commands.command[i].bit & FOR_RANKS) != 0;
-    return false;
+    return mega_command_is_in(&mega_commands, row->name, mega_commands.of_ranks);
 }
 
 /* Returns whether every rank under a launcher would print the same: then only the first prints, and its exit status is
@@ -98,6 +97,30 @@ int mega_command_merge_datasets(int argc, char **argv)
     words[1] = merge;
     for (int i = 1; i < argc; i++) words[i + 1] = argv[i];
     const int exit_status = mega_command_data(argc + 1, words);
+    mega_free(words);
+    return exit_status;
+}
+
+/* Runs plan COMMAND ARGS as COMMAND ARGS --dry-run; without a word, or for pretrain_gpt, plans a GPT (plan.c). */
+int mega_command_plan(int argc, char **argv)
+{
+    const bool has_word = argc > 1 && argv[1][0] != '-';
+    const char *name = has_word ? mega_command_name(&mega_commands, argv[1]) : "pretrain_gpt";
+    const cli_row *row = name != NULL ? find_row(name) : NULL;
+    if (row == NULL || !row->is_planned) {
+        fprintf(stderr,
+                "megalith plan: error: \"%s\" is no command that can be planned; expected pretrain_gpt or another "
+                "command that takes --dry-run, or options alone\n",
+                argv[1]);
+        return 2;
+    }
+    if (row->run == mega_command_pretrain_gpt) return mega_cli_plan_gpt(argc, argv);
+    char option[] = "--dry-run";
+    char **words = mega_calloc((size_t)argc + 1, sizeof *words);
+    if (words == NULL) return mega_cli_fail("plan", MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for %d words", argc));
+    for (int i = 1; i < argc; i++) words[i - 1] = argv[i];
+    words[argc - 1] = option;
+    const int exit_status = row->run(argc, words);
     mega_free(words);
     return exit_status;
 }

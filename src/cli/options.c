@@ -71,7 +71,6 @@ static const mega_option_row generate_rows[] = {
     {MEGA_OPTION(mega_generate_options, "prevent_newline_after_colon", prevent_newline_after_colon, MEGA_OPTION_FLAG), .commands = FOR_GENERATE, .help = "the token of a line end does not follow that of a colon"},
     {MEGA_OPTION(mega_generate_options, "logprobs", logprobs, MEGA_OPTION_FLAG), .commands = FOR_GENERATE, .help = "write to --genfile the ids of each text, and the logarithm of the probability of each after the first; prompts are then read one token at a time"},
     {MEGA_OPTION(mega_generate_options, "num_beams", num_beams, MEGA_OPTION_INT), .fallback = "1", .range = MEGA_RANGE_POSITIVE, .most = MEGA_CLI_MOST_BATCH, .help = "open beams of a beam search, which finds the text with the best score; 1: none"},
-    {.name = "beam_width", .field = MEGA_NO_FIELD, .kind = MEGA_OPTION_INT, .answer = MEGA_ANSWER_RENAMED, .successor = "num_beams", .remark = MEGA_ALIAS_REMARK "num_beams"},
     {MEGA_OPTION(mega_generate_options, "length_penalty", length_penalty, MEGA_OPTION_FLOAT), .commands = FOR_GENERATE, .fallback = "1.0", .help = "the score of a text is the sum of the logarithms of its probabilities, divided by its number of new tokens to this power"},
     {MEGA_OPTION(mega_generate_options, "beam_rules", beam_rules, MEGA_OPTION_CHOICE), .commands = FOR_GENERATE, .fallback = "megatron", .choices = "megatron|transformers", .help = "whose rules end a search, and what happens to texts that reach the greatest length"},
     {MEGA_OPTION(mega_generate_options, "early_stopping", early_stopping, MEGA_OPTION_CHOICE), .commands = FOR_GENERATE, .fallback = "false", .choices = "false|true|never", .help = "with --beam-rules transformers: true ends a search once as many texts as beams have ended; never goes on while a longer text could be better"},
@@ -84,8 +83,6 @@ static const mega_option_row generate_rows[] = {
 };
 const mega_option_section cli_generate_section = MEGA_SECTION("generation", generate_rows);
 
-#define OF_REQUESTS(name_, kind_) \
-    .name = (name_), .field = MEGA_NO_FIELD, .kind = (kind_), .answer = MEGA_ANSWER_NO_EFFECT, .remark = "each request has its own"
 static const mega_option_row server_rows[] = {
     {MEGA_OPTION(mega_server_options, "host", host, MEGA_OPTION_STRING), .fallback = "127.0.0.1", .help = "IPv4 address to listen on; 0.0.0.0 is all of this machine"},
     {MEGA_OPTION(mega_server_options, "port", port, MEGA_OPTION_INT), .fallback = "5000", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 65535, .help = "port to listen on; 0 is any that is free"},
@@ -94,11 +91,6 @@ static const mega_option_row server_rows[] = {
     {MEGA_OPTION(mega_server_options, "max-receive-seconds", max_receive_seconds, MEGA_OPTION_INT), .fallback = "60", .range = MEGA_RANGE_POSITIVE, .most = 1000000, .help = "a request that has not arrived so long after its first byte is dropped with its connection"},
     {MEGA_OPTION(mega_server_options, "min-receive-rate", min_receive_rate, MEGA_OPTION_INT), .fallback = "100", .range = MEGA_RANGE_NOT_NEGATIVE, .most = 1000000000, .help = "a request that arrives with fewer bytes a second, not counting its first 5 seconds, is dropped with its connection"},
     {MEGA_OPTION(mega_server_options, "max-waiting-requests", max_waiting_requests, MEGA_OPTION_INT), .fallback = "256", .range = MEGA_RANGE_POSITIVE, .most = 1000000, .help = "most requests that may wait; further ones are refused with status 503"},
-    {OF_REQUESTS("temperature", MEGA_OPTION_FLOAT)},
-    {OF_REQUESTS("greedy", MEGA_OPTION_FLAG)},
-    {OF_REQUESTS("top_p", MEGA_OPTION_FLOAT)},
-    {OF_REQUESTS("top_k", MEGA_OPTION_INT)},
-    {OF_REQUESTS("out-seq-length", MEGA_OPTION_INT)},
 };
 const mega_option_section cli_server_section = MEGA_SECTION("server", server_rows);
 

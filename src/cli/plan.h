@@ -7,6 +7,8 @@
 
 /* Expects cfg as mega_options_read left it. Collective: the world (NULL: one rank); the first rank prints. */
 mega_status mega_cli_plan(mega_command_options *cfg, mega_world *world);
+/* megalith plan [pretrain_gpt] OPTIONS: reads the options and prints the plan; returns the exit status. */
+int mega_cli_plan_gpt(int argc, char **argv);
 /* Collective: the world. Trains, as pretrain_gpt does (pretrain_gpt.c); after mega_launch_rank_begin. */
 mega_status mega_cli_train(mega_command_options *cfg, mega_world *world);
 

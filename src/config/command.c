@@ -42,6 +42,12 @@ const char *mega_command_name(const mega_composition *of, const char *typed)
     return row != NULL ? row->name : NULL;
 }
 
+bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t set)
+{
+    const mega_command *row = mega_command_find(of, typed);
+    return row != NULL && (row->bit & set) != 0;
+}
+
 const char *mega_command_of_script(const mega_composition *of, const char *typed)
 {
     char plain[80];

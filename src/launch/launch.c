@@ -199,10 +199,7 @@ static mega_status prepare_again(launch_plan *p, int64_t attempt)
  * trained, a later failure may be temporary. Exit status 2 is a mistake in the command line, which is permanent. */
 static bool may_pass(const launch_plan *p, bool has_trained)
 {
-    static const char *const trains[] = {"pretrain_gpt", "pretrain_bert", "pretrain_t5", "run_clm"};
-    for (size_t i = 0; i < sizeof trains / sizeof *trains; i++)
-        if (strcmp(p->command, trains[i]) == 0) return has_trained;
-    return true;
+    return has_trained || p->own != NULL || !mega_command_is_in(p->commands, p->command, p->commands->trains);
 }
 
 static bool is_tried_again(const launch_plan *p, const launch_result *result, int64_t attempt, bool has_trained)

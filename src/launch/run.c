@@ -202,14 +202,11 @@ static void hand_on(life *l, const launch_plan *p)
     }
 }
 
-/* Commands that do not train run in one rank only and never report that they are ready. */
+/* The other commands run in one rank only and never report that they are ready, nor does a user's program. */
 static bool awaits_ranks(const life *l, const launch_plan *p)
 {
-    static const char *const joins[] = {"pretrain_gpt",         "pretrain_bert", "pretrain_t5", "run_clm",
-                                        "generate_samples_gpt", "tasks",         "embed",       "fill_mask"};
-    for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++)
-        if (strcmp(p->command, joins[i]) == 0) return p->kind != LAUNCH_NONE && !launch_relay_is_ready(l->relay);
-    return false;
+    return p->kind != LAUNCH_NONE && p->own == NULL && !launch_relay_is_ready(l->relay) &&
+           mega_command_is_in(p->commands, p->command, p->commands->of_ranks);
 }
 
 /* Passes the user's signals on to the ranks, and ends ranks that outlive a failure. */

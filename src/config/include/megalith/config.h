@@ -57,6 +57,8 @@ typedef struct mega_composition {
     const mega_option_section *foreign;
     const mega_command *command;
     size_t commands;
+    uint32_t of_ranks; /* bit set of the commands that run on several ranks, which say when all of them are there */
+    uint32_t trains;   /* bit set of the commands whose work is a training */
     /* DeepSpeed JSON keys that are not options here; only their JSON columns are used. Of two rows with one path, that
      * of the earlier section counts; an option's own key counts before both */
     const mega_option_section *const *key;
@@ -243,6 +245,8 @@ bool mega_environment_mistake(size_t *at, char *out, size_t size);
 /* Finds the command that a user typed ("tools/preprocess_data.py" is preprocess_data), or NULL. */
 const mega_command *mega_command_find(const mega_composition *of, const char *typed);
 const char *mega_command_name(const mega_composition *of, const char *typed); /* the command's name, or NULL */
+/* Whether it is one of a bit set of commands. */
+bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t set);
 /* Returns the command that does the same as a script of another program ("run_clm.py": pretrain_gpt); NULL: none
  * known. */
 const char *mega_command_of_script(const mega_composition *of, const char *typed);
