@@ -60,7 +60,7 @@ static double measure(bench *b, const mega_kernel *kernel, void *args, mega_kern
     const double start = mega_time_now();
     for (int i = 0; i < LEAST_TRIES || mega_time_now() - start < MOST_SECONDS; i++) {
         const double begin = mega_time_now();
-        kernel->run(b->team, args);
+        kernel->run(&(mega_queue){.team = b->team}, args);
         const double seconds = mega_time_now() - begin;
         least = seconds < least ? seconds : least;
     }

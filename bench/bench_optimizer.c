@@ -157,7 +157,7 @@ static double product_rate(mega_team *team, float *memory, int which, int count)
     a.c = memory + m * k + n * k;
     a.head.scratch = memory + m * k + n * k + m * n;
     const double start = mega_time_now();
-    for (int i = 0; i < count; i++) mega_cpu_gemm.run(team, &a);
+    for (int i = 0; i < count; i++) mega_cpu_gemm.run(&(mega_queue){.team = team}, &a);
     return 2.0 * count * (double)(m * n * k) / (mega_time_now() - start);
 }
 

@@ -18,7 +18,7 @@ static bool execute_is_left(const mega_program *p)
 /* An op of the caller's own is the host's: it reaches the device by copies, where the host cannot do so in place. */
 static mega_status run_custom(mega_program *p, const program_call *c)
 {
-    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
+    if (!execute_is_left(p)) c->kernel->run(&p->queue, c->args);
     mega_custom_collect(p, c->instruction, c->args);
     return MEGA_OK;
 }
@@ -27,7 +27,7 @@ static mega_status run_on_device(mega_program *p, const program_call *c, op_kind
 {
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
-    if (!execute_is_left(p)) c->kernel->run(p->team, c->args);
+    if (!execute_is_left(p)) c->kernel->run(&p->queue, c->args);
     return MEGA_OK;
 }
 

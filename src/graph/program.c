@@ -109,6 +109,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->g = g;
     p->backend = options->backend;
     p->team = options->team;
+    p->queue = (mega_queue){.team = options->team};
     p->threads = mega_team_size(options->team);
     p->slots = options->slots > 0 ? options->slots : 1;
     p->passes = options->passes > 0 && options->passes < p->slots ? options->passes : p->slots;

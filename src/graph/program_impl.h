@@ -75,6 +75,7 @@ struct mega_program {
     int num_waits, most_exchanges;    /* most_exchanges: of buckets, at one time */
     mega_backend_kind backend;
     mega_team *team;
+    mega_queue queue; /* of the kernels */
     int threads, slots, passes;
     const char *name;
     int check; /* mega_check_level when the program was built */

@@ -256,7 +256,7 @@ static void multiply(const schulz_job *job, product which, const void *a, const 
     args.b = b;
     args.c = c;
     mega_device_begin();
-    product_kernel(n)->run(n->team, &args);
+    product_kernel(n)->run(&(mega_queue){.team = n->team}, &args);
     mega_device_end();
 }
 

@@ -12,7 +12,7 @@ static const mega_kernel *norm_kernel(const mega_optimizer *o)
 static void run_norm(const mega_optimizer *o, const mega_norm_args *a)
 {
     mega_device_begin();
-    norm_kernel(o)->run(o->options.team, a);
+    norm_kernel(o)->run(&(mega_queue){.team = o->options.team}, a);
     mega_device_end();
 }
 

@@ -36,7 +36,7 @@ static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update
                                   .weight_decay = c->weight_decay,
                                   .grad_factor = c->grad_factor,
                                   .l2 = l2};
-    mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(team, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(&(mega_queue){.team = team}, &args);
 }
 
 static void run_adam(mega_team *team, const optimizer_work *w)
@@ -69,7 +69,7 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
                                 .weight_decay = c->weight_decay,
                                 .grad_factor = c->grad_factor,
                                 .first = c->update == 1};
-    mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(team, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(&(mega_queue){.team = team}, &args);
 }
 
 /* Names of states are those of torch. */

@@ -43,7 +43,7 @@ static void run_form(check *k, const mega_kernel *kernel, void *args, mega_kerne
     for (int i = 0; i < runs; i++) {
         for (int o = 0; o < k->num_outputs; o++)
             memcpy(k->output[o].data, k->output[o].initial, output_bytes(&k->output[o]));
-        kernel->run(team, args);
+        kernel->run(&(mega_queue){.team = team}, args);
     }
     if (kernel->release != NULL) kernel->release(args);
     for (int i = 0; i < GUARD; i++)

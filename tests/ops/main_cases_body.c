@@ -364,15 +364,15 @@ static void clear_upper(const mega_gemm_args *a)
         memset((char *)a->c + (size_t)(m * a->ldc + m + 1) * size, 0, (size_t)(a->n - m - 1) * size);
 }
 
-static void plain_lower(mega_team *team, const void *args)
+static void plain_lower(const mega_queue *queue, const void *args)
 {
-    mega_plain_gemm.run(team, args);
+    mega_plain_gemm.run(queue, args);
     clear_upper(args);
 }
 
-static void cpu_lower(mega_team *team, const void *args)
+static void cpu_lower(const mega_queue *queue, const void *args)
 {
-    mega_cpu_gemm.run(team, args);
+    mega_cpu_gemm.run(queue, args);
     clear_upper(args);
 }
 

@@ -110,11 +110,11 @@ static void norm_put_work(void *user, int thread, int64_t begin, int64_t end)
     norm_walk(user, begin, end, norm_put_block);
 }
 
-static void cpu_batch_norm_run(mega_team *team, const void *args)
+static void cpu_batch_norm_run(const mega_queue *queue, const void *args)
 {
     const mega_batch_norm_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_batch_norm.run(team, args);
+        mega_plain_batch_norm.run(queue, args);
         return;
     }
     const int64_t all = a->groups * a->cols;
@@ -129,19 +129,19 @@ static void cpu_batch_norm_run(mega_team *team, const void *args)
                         .scale = scale,
                         .shift = shift,
                         .partial = shift + a->cols};
-    norm_run(team, &j, a->groups, norm_sum_work);
+    norm_run(mega_queue_team(queue), &j, a->groups, norm_sum_work);
     for (int64_t i = 0; i < all; i++) {
         mean[i] = norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows;
         put(a->mean, MEGA_F32, i, mean[i]);
     }
-    norm_run(team, &j, a->groups, norm_square_work);
+    norm_run(mega_queue_team(queue), &j, a->groups, norm_square_work);
     for (int64_t c = 0; c < a->cols; c++) shift[c] = get(a->bias, j.dtype, c);
     for (int64_t i = 0; i < all; i++) {
         const double var = norm_fold(&j, j.partial, i / a->cols, i % a->cols) / (double)a->rows;
         scale[i] = get(a->gain, j.dtype, i % a->cols) / sqrt(var + a->eps);
         put(a->var, MEGA_F32, i, var);
     }
-    norm_run(team, &j, a->groups, norm_put_work);
+    norm_run(mega_queue_team(queue), &j, a->groups, norm_put_work);
 }
 
 static size_t batch_norm_scratch(const void *args, int threads)
@@ -194,11 +194,11 @@ static void norm_grad_put_work(void *user, int thread, int64_t begin, int64_t en
     norm_walk(user, begin, end, norm_grad_put_block);
 }
 
-static void cpu_batch_norm_grad_run(mega_team *team, const void *args)
+static void cpu_batch_norm_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_batch_norm_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_batch_norm_grad.run(team, args);
+        mega_plain_batch_norm_grad.run(queue, args);
         return;
     }
     const int64_t all = a->groups * a->cols, chunks = chunk_count(a->rows);
@@ -223,7 +223,7 @@ static void cpu_batch_norm_grad_run(mega_team *team, const void *args)
         rstd[i] = 1.0 / sqrt(get(a->var, MEGA_F32, i) + a->eps);
         scale[i] = get(a->gain, j.dtype, i % a->cols) * rstd[i];
     }
-    norm_run(team, &j, a->groups, norm_grad_sum_work);
+    norm_run(mega_queue_team(queue), &j, a->groups, norm_grad_sum_work);
     for (int64_t i = 0; i < all; i++) {
         const double sum = norm_fold(&j, j.partial, i / a->cols, i % a->cols);
         const double sum_n = norm_fold(&j, j.partial_n, i / a->cols, i % a->cols);
@@ -232,7 +232,7 @@ static void cpu_batch_norm_grad_run(mega_team *team, const void *args)
         put_add(a->dbias, MEGA_F32, i % a->cols, sum);
         put_add(a->dgain, MEGA_F32, i % a->cols, sum_n);
     }
-    norm_run(team, &j, a->groups, norm_grad_put_work);
+    norm_run(mega_queue_team(queue), &j, a->groups, norm_grad_put_work);
 }
 
 static size_t batch_norm_grad_scratch(const void *args, int threads)
@@ -244,11 +244,11 @@ static size_t batch_norm_grad_scratch(const void *args, int threads)
 
 /* ---- evaluation: all rows are one group with given statistics ---- */
 
-static void cpu_batch_norm_fixed_run(mega_team *team, const void *args)
+static void cpu_batch_norm_fixed_run(const mega_queue *queue, const void *args)
 {
     const mega_batch_norm_fixed_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_batch_norm_fixed.run(team, args);
+        mega_plain_batch_norm_fixed.run(queue, args);
         return;
     }
     double *mean = a->head.scratch, *scale = mean + a->cols, *shift = scale + a->cols;
@@ -266,7 +266,7 @@ static void cpu_batch_norm_fixed_run(mega_team *team, const void *args)
         scale[c] = get(a->gain, j.dtype, c) / sqrt(get(a->var, a->stats, c) + a->eps);
         shift[c] = get(a->bias, j.dtype, c);
     }
-    norm_run(team, &j, 1, norm_put_work);
+    norm_run(mega_queue_team(queue), &j, 1, norm_put_work);
 }
 
 static size_t batch_norm_fixed_scratch(const void *args, int threads)
@@ -277,9 +277,9 @@ static size_t batch_norm_fixed_scratch(const void *args, int threads)
 }
 
 /* One number per channel: too little work for several threads. */
-static void cpu_batch_norm_update_run(mega_team *team, const void *args)
+static void cpu_batch_norm_update_run(const mega_queue *queue, const void *args)
 {
-    mega_plain_batch_norm_update.run(team, args);
+    mega_plain_batch_norm_update.run(queue, args);
 }
 
 const mega_kernel mega_cpu_batch_norm = {

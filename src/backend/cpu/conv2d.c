@@ -165,28 +165,28 @@ static conv_scratch conv2d_parts(const conv_shape *s, int threads)
                           .gemm = conv_gemm_scratch(&whole, &last, threads)};
 }
 
-static void cpu_conv2d_run(mega_team *team, const void *args)
+static void cpu_conv2d_run(const mega_queue *queue, const void *args)
 {
     const mega_conv2d_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_conv2d.run(team, args);
+        mega_plain_conv2d.run(queue, args);
         return;
     }
     const conv_shape s = conv2d_shape_of(a);
-    const conv_scratch c = conv2d_parts(&s, mega_team_size(team));
+    const conv_scratch c = conv2d_parts(&s, mega_team_size(mega_queue_team(queue)));
     char *scratch = a->head.scratch;
     conv_job j = {.s = &s, .x = a->x, .file = a->weight, .weight = scratch, .windows = scratch + c.weight};
-    if (s.reorders) conv_reorder(team, &j);
+    if (s.reorders) conv_reorder(mega_queue_team(queue), &j);
     for (j.first = 0; j.first < s.rows; j.first += s.chunk) {
         const int64_t rows = s.rows - j.first < s.chunk ? s.rows - j.first : s.chunk;
         mega_gemm_args g = conv2d_gemm(&s, rows);
-        if (!s.is_linear) conv_copy(team, &j, rows);
+        if (!s.is_linear) conv_copy(mega_queue_team(queue), &j, rows);
         g.head.scratch = scratch + c.weight + c.windows;
         g.a = s.is_linear ? a->x : j.windows;
         g.b = s.reorders ? j.weight : a->weight;
         g.bias = a->bias;
         g.c = element_at(a->y, s.dtype, j.first * s.out);
-        mega_cpu_gemm.run(team, &g);
+        mega_cpu_gemm.run(queue, &g);
     }
 }
 
@@ -241,15 +241,15 @@ static void conv2d_grad_w_add_work(void *user, int thread, int64_t begin, int64_
                 j->dweight[o * s->window + c * pixels + p] += j->sums[o * s->window + p * s->in + c];
 }
 
-static void cpu_conv2d_grad_w_run(mega_team *team, const void *args)
+static void cpu_conv2d_grad_w_run(const mega_queue *queue, const void *args)
 {
     const mega_conv2d_grad_w_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_conv2d_grad_w.run(team, args);
+        mega_plain_conv2d_grad_w.run(queue, args);
         return;
     }
     const conv_shape s = conv2d_grad_w_shape_of(a);
-    const conv_scratch c = conv2d_grad_w_parts(&s, mega_team_size(team));
+    const conv_scratch c = conv2d_grad_w_parts(&s, mega_team_size(mega_queue_team(queue)));
     char *scratch = a->head.scratch;
     float *sums = s.reorders ? (float *)(void *)scratch : a->dweight;
     conv_job j = {.s = &s, .x = a->x, .windows = scratch + c.weight, .sums = sums, .dweight = a->dweight};
@@ -257,16 +257,18 @@ static void cpu_conv2d_grad_w_run(mega_team *team, const void *args)
     for (j.first = 0; j.first < s.rows; j.first += s.chunk) {
         const int64_t rows = s.rows - j.first < s.chunk ? s.rows - j.first : s.chunk;
         mega_gemm_args g = conv2d_grad_w_gemm(&s, rows);
-        if (!s.is_linear) conv_copy(team, &j, rows);
+        if (!s.is_linear) conv_copy(mega_queue_team(queue), &j, rows);
         g.head.scratch = scratch + c.weight + c.windows;
         g.a = const_element_at(a->dy, s.dtype, j.first * s.out);
         g.b = s.is_linear ? a->x : j.windows;
         g.c = sums;
         g.accumulate = !s.reorders || j.first > 0; /* scratch holds garbage at first */
         g.row_sum = a->dbias;
-        mega_cpu_gemm.run(team, &g);
+        mega_cpu_gemm.run(queue, &g);
     }
-    if (s.reorders) mega_team_for(s.out * s.window < CPU_SMALL_JOB ? NULL : team, s.out, 1, conv2d_grad_w_add_work, &j);
+    if (s.reorders)
+        mega_team_for(s.out * s.window < CPU_SMALL_JOB ? NULL : mega_queue_team(queue), s.out, 1,
+                      conv2d_grad_w_add_work, &j);
 }
 
 static size_t conv2d_grad_w_scratch(const void *args, int threads)
@@ -345,20 +347,20 @@ static void conv2d_grad_x_work(void *user, int thread, int64_t begin, int64_t en
             }
 }
 
-static void cpu_conv2d_grad_x_run(mega_team *team, const void *args)
+static void cpu_conv2d_grad_x_run(const mega_queue *queue, const void *args)
 {
     const mega_conv2d_grad_x_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_conv2d_grad_x.run(team, args);
+        mega_plain_conv2d_grad_x.run(queue, args);
         return;
     }
     const conv_shape s = conv2d_grad_x_shape_of(a);
-    const conv_scratch c = conv2d_grad_x_parts(&s, mega_team_size(team));
+    const conv_scratch c = conv2d_grad_x_parts(&s, mega_team_size(mega_queue_team(queue)));
     const int64_t pixels = s.width * s.height;
     char *scratch = a->head.scratch;
     float *sums = (float *)(void *)(scratch + c.weight);
     conv_job j = {.s = &s, .file = a->weight, .weight = scratch, .dx = a->dx, .sums = sums};
-    if (s.reorders) conv_reorder(team, &j);
+    if (s.reorders) conv_reorder(mega_queue_team(queue), &j);
     for (int64_t first = 0; first < s.rows; first += s.chunk) {
         const int64_t rows = s.rows - first < s.chunk ? s.rows - first : s.chunk;
         mega_gemm_args g = conv2d_grad_x_gemm(&s, rows);
@@ -366,11 +368,11 @@ static void cpu_conv2d_grad_x_run(mega_team *team, const void *args)
         g.a = const_element_at(a->dy, s.dtype, first * s.out);
         g.b = s.reorders ? j.weight : a->weight;
         g.c = s.is_linear ? a->dx : sums;
-        mega_cpu_gemm.run(team, &g);
+        mega_cpu_gemm.run(queue, &g);
         if (s.is_linear) continue;
         j.first = first / pixels;
-        mega_team_for(rows * s.window < CPU_SMALL_JOB ? NULL : team, rows / pixels * s.w.height, 1, conv2d_grad_x_work,
-                      &j);
+        mega_team_for(rows * s.window < CPU_SMALL_JOB ? NULL : mega_queue_team(queue), rows / pixels * s.w.height, 1,
+                      conv2d_grad_x_work, &j);
     }
 }
 

@@ -28,10 +28,10 @@ static void cpu_convert_work(void *user, int thread, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
 }
 
-static void cpu_convert_run(mega_team *team, const void *args)
+static void cpu_convert_run(const mega_queue *queue, const void *args)
 {
     const mega_convert_args *a = args;
-    cpu_job_run(team, cpu_convert_work, args, a->count, 1024, a->count);
+    cpu_job_run(mega_queue_team(queue), cpu_convert_work, args, a->count, 1024, a->count);
 }
 
 const mega_kernel mega_cpu_convert = {.name = "convert", .run = cpu_convert_run};

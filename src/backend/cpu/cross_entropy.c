@@ -22,9 +22,9 @@ static void cross_entropy_grad_part(mega_cross_entropy_grad_args *part, int64_t 
 CPU_ROWS_KERNEL(mega_cpu_cross_entropy_grad, cross_entropy_grad, cross_entropy_grad_part, a, a->rows * a->classes);
 
 /* One number per row, summed in order in double: too little work for several threads. */
-static void cpu_labelled_sum_run(mega_team *team, const void *args)
+static void cpu_labelled_sum_run(const mega_queue *queue, const void *args)
 {
-    mega_plain_labelled_sum.run(team, args);
+    mega_plain_labelled_sum.run(queue, args);
 }
 
 const mega_kernel mega_cpu_labelled_sum = {.name = "labelled_sum", .run = cpu_labelled_sum_run};

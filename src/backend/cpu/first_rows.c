@@ -12,10 +12,10 @@ static void first_rows_work(void *user, int thread, int64_t begin, int64_t end)
         memcpy(element_at(a->y, t, r * a->cols), const_element_at(a->x, t, r * a->group * a->cols), bytes);
 }
 
-static void cpu_first_rows_run(mega_team *team, const void *args)
+static void cpu_first_rows_run(const mega_queue *queue, const void *args)
 {
     const mega_first_rows_args *a = args;
-    cpu_job_run(team, first_rows_work, args, a->rows, 1, a->rows * a->cols);
+    cpu_job_run(mega_queue_team(queue), first_rows_work, args, a->rows, 1, a->rows * a->cols);
 }
 
 static void first_rows_grad_work(void *user, int thread, int64_t begin, int64_t end)
@@ -31,10 +31,10 @@ static void first_rows_grad_work(void *user, int thread, int64_t begin, int64_t 
     }
 }
 
-static void cpu_first_rows_grad_run(mega_team *team, const void *args)
+static void cpu_first_rows_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_first_rows_grad_args *a = args;
-    cpu_job_run(team, first_rows_grad_work, args, a->rows, 1, a->rows * a->group * a->cols);
+    cpu_job_run(mega_queue_team(queue), first_rows_grad_work, args, a->rows, 1, a->rows * a->group * a->cols);
 }
 
 const mega_kernel mega_cpu_first_rows = {.name = "first_rows", .run = cpu_first_rows_run};

@@ -2,14 +2,14 @@
  * threads; the plain kernel is fast enough. */
 #include "megalith/kernels.h"
 
-static void cpu_masked_sum_run(mega_team *team, const void *args)
+static void cpu_masked_sum_run(const mega_queue *queue, const void *args)
 {
-    mega_plain_masked_sum.run(team, args);
+    mega_plain_masked_sum.run(queue, args);
 }
 
-static void cpu_masked_sum_grad_run(mega_team *team, const void *args)
+static void cpu_masked_sum_grad_run(const mega_queue *queue, const void *args)
 {
-    mega_plain_masked_sum_grad.run(team, args);
+    mega_plain_masked_sum_grad.run(queue, args);
 }
 
 const mega_kernel mega_cpu_masked_sum = {.name = "masked_sum", .run = cpu_masked_sum_run};

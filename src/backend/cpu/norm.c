@@ -23,14 +23,14 @@ static int64_t norm_chunks_of(const mega_norm_args *a)
     return (a->count + CHUNK - 1) / CHUNK;
 }
 
-static void cpu_norm_run(mega_team *team, const void *args)
+static void cpu_norm_run(const mega_queue *queue, const void *args)
 {
     const mega_norm_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_norm.run(team, args);
+        mega_plain_norm.run(queue, args);
         return;
     }
-    cpu_job_run(team, cpu_norm_work, args, norm_chunks_of(a), 1, a->count);
+    cpu_job_run(mega_queue_team(queue), cpu_norm_work, args, norm_chunks_of(a), 1, a->count);
     for (int i = 0; i < 3; i++) a->out[i] = 0.0;
     for (int64_t k = 0; k < 3 * norm_chunks_of(a); k++) a->out[k % 3] += ((const double *)a->head.scratch)[k];
 }

@@ -61,14 +61,14 @@ static void max_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
         }
 }
 
-static void cpu_max_pool2d_run(mega_team *team, const void *args)
+static void cpu_max_pool2d_run(const mega_queue *queue, const void *args)
 {
     const mega_max_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
     const int64_t lines = a->samples * mega_windows_along(w, w->height);
-    if (a->head.dtype == MEGA_F64) mega_plain_max_pool2d.run(team, args);
+    if (a->head.dtype == MEGA_F64) mega_plain_max_pool2d.run(queue, args);
     else
-        cpu_job_run(team, max_pool2d_work, args, lines, 1,
+        cpu_job_run(mega_queue_team(queue), max_pool2d_work, args, lines, 1,
                     lines * mega_windows_along(w, w->width) * a->channels * w->size * w->size);
 }
 
@@ -98,13 +98,13 @@ static void max_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t 
     }
 }
 
-static void cpu_max_pool2d_grad_run(mega_team *team, const void *args)
+static void cpu_max_pool2d_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_max_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
-    if (a->head.dtype == MEGA_F64) mega_plain_max_pool2d_grad.run(team, args);
+    if (a->head.dtype == MEGA_F64) mega_plain_max_pool2d_grad.run(queue, args);
     else
-        cpu_job_run(team, max_pool2d_grad_work, args, a->samples * w->height, 1,
+        cpu_job_run(mega_queue_team(queue), max_pool2d_grad_work, args, a->samples * w->height, 1,
                     a->samples * w->height * w->width * a->channels);
 }
 
@@ -135,14 +135,14 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     }
 }
 
-static void cpu_mean_pool2d_run(mega_team *team, const void *args)
+static void cpu_mean_pool2d_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
     const int64_t lines = a->samples * mega_windows_along(w, w->height);
-    if (a->head.dtype == MEGA_F64) mega_plain_mean_pool2d.run(team, args);
+    if (a->head.dtype == MEGA_F64) mega_plain_mean_pool2d.run(queue, args);
     else
-        cpu_job_run(team, mean_pool2d_work, args, lines, 1,
+        cpu_job_run(mega_queue_team(queue), mean_pool2d_work, args, lines, 1,
                     lines * mega_windows_along(w, w->width) * a->channels * w->size * w->size);
 }
 
@@ -172,13 +172,13 @@ static void mean_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t
     }
 }
 
-static void cpu_mean_pool2d_grad_run(mega_team *team, const void *args)
+static void cpu_mean_pool2d_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
-    if (a->head.dtype == MEGA_F64) mega_plain_mean_pool2d_grad.run(team, args);
+    if (a->head.dtype == MEGA_F64) mega_plain_mean_pool2d_grad.run(queue, args);
     else
-        cpu_job_run(team, mean_pool2d_grad_work, args, a->samples * w->height, 1,
+        cpu_job_run(mega_queue_team(queue), mean_pool2d_grad_work, args, a->samples * w->height, 1,
                     a->samples * w->height * w->width * a->channels);
 }
 

@@ -28,15 +28,16 @@ static void cpu_rms_scale_grad_chunk(const void *args, int64_t begin, int64_t en
     mega_plain_rms_scale_grad.run(NULL, &part);
 }
 
-static void cpu_rms_scale_grad_run(mega_team *team, const void *args)
+static void cpu_rms_scale_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_rms_scale_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_rms_scale_grad.run(team, args);
+        mega_plain_rms_scale_grad.run(queue, args);
         return;
     }
-    mega_cpu_chunks(team, cpu_rms_scale_grad_chunk, a, a->rows, a->cols, a->head.scratch, a->cols);
-    if (a->dgain != NULL) mega_cpu_fold(team, a->dgain, a->head.scratch, chunk_count(a->rows), a->cols, a->cols);
+    mega_cpu_chunks(mega_queue_team(queue), cpu_rms_scale_grad_chunk, a, a->rows, a->cols, a->head.scratch, a->cols);
+    if (a->dgain != NULL)
+        mega_cpu_fold(mega_queue_team(queue), a->dgain, a->head.scratch, chunk_count(a->rows), a->cols, a->cols);
 }
 
 static size_t cpu_rms_scale_grad_scratch(const void *args, int threads)

@@ -16,12 +16,12 @@ static void rope_work(void *user, int thread, int64_t begin, int64_t end)
     job->bodies->rope(a, begin, end, cosines, cosines + floats / 2);
 }
 
-static void cpu_rope_run(mega_team *team, const void *args)
+static void cpu_rope_run(const mega_queue *queue, const void *args)
 {
     const mega_rope_args *a = args;
-    if (a->head.dtype == MEGA_F64) mega_plain_rope.run(team, args);
+    if (a->head.dtype == MEGA_F64) mega_plain_rope.run(queue, args);
     else
-        cpu_job_run(team, rope_work, args, a->rows, 1, a->rows * a->cols);
+        cpu_job_run(mega_queue_team(queue), rope_work, args, a->rows, 1, a->rows * a->cols);
 }
 
 static size_t cpu_rope_scratch(const void *args, int threads)

@@ -27,20 +27,20 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
 /* The three macros below each define a `kernel`. CPU_BODY_KERNEL runs the body of this name (bodies.h): the threads
  * share [0, units) in multiples of `grain`; `units` and `elements` (see cpu_job_run) are expressions of the arguments,
  * which they call by the name given as `a`. F64 has no bodies: it runs the plain kernel. */
-#define CPU_BODY_KERNEL(kernel, name_, a, units, grain, elements)                      \
-    static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end) \
-    {                                                                                  \
-        const cpu_job *job = user;                                                     \
-        (void)thread;                                                                  \
-        job->bodies->name_(job->args, begin, end);                                     \
-    }                                                                                  \
-    static void cpu_##name_##_run(mega_team *team, const void *args)                   \
-    {                                                                                  \
-        const mega_##name_##_args *a = args;                                           \
-        if (a->head.dtype == MEGA_F64) mega_plain_##name_.run(team, args);             \
-        else                                                                           \
-            cpu_job_run(team, cpu_##name_##_work, args, units, grain, elements);       \
-    }                                                                                  \
+#define CPU_BODY_KERNEL(kernel, name_, a, units, grain, elements)                                  \
+    static void cpu_##name_##_work(void *user, int thread, int64_t begin, int64_t end)             \
+    {                                                                                              \
+        const cpu_job *job = user;                                                                 \
+        (void)thread;                                                                              \
+        job->bodies->name_(job->args, begin, end);                                                 \
+    }                                                                                              \
+    static void cpu_##name_##_run(const mega_queue *queue, const void *args)                       \
+    {                                                                                              \
+        const mega_##name_##_args *a = args;                                                       \
+        if (a->head.dtype == MEGA_F64) mega_plain_##name_.run(queue, args);                        \
+        else                                                                                       \
+            cpu_job_run(mega_queue_team(queue), cpu_##name_##_work, args, units, grain, elements); \
+    }                                                                                              \
     const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run}
 
 /* Runs the plain kernel on ranges of rows: the threads share the rows, and shift(&part, begin) moves the pointers of a
@@ -54,10 +54,10 @@ static inline void cpu_job_run(mega_team *team, mega_team_part *part, const void
         part.rows = end - begin;                                                                \
         mega_plain_##name_.run(NULL, &part);                                                    \
     }                                                                                           \
-    static void cpu_##name_##_run(mega_team *team, const void *args)                            \
+    static void cpu_##name_##_run(const mega_queue *queue, const void *args)                    \
     {                                                                                           \
         const mega_##name_##_args *a = args;                                                    \
-        cpu_job_run(team, cpu_##name_##_work, args, a->rows, 1, elements);                      \
+        cpu_job_run(mega_queue_team(queue), cpu_##name_##_work, args, a->rows, 1, elements);    \
     }                                                                                           \
     const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run}
 
@@ -119,28 +119,29 @@ void mega_cpu_fold(mega_team *team, float *sum, const float *partial, int64_t ch
 
 /* Runs a body that also sums columns: the argument `sums` += the column sums, unless it is NULL. F64 has no bodies: it
  * runs the plain kernel. */
-#define CPU_SUMS_KERNEL(kernel, name_, sums)                                                                \
-    static void cpu_##name_##_chunk(const void *args, int64_t begin, int64_t end, float *partial)           \
-    {                                                                                                       \
-        mega_cpu_bodies_get()->name_(args, begin, end, partial);                                            \
-    }                                                                                                       \
-    static void cpu_##name_##_run(mega_team *team, const void *args)                                        \
-    {                                                                                                       \
-        const mega_##name_##_args *a = args;                                                                \
-        if (a->head.dtype == MEGA_F64) {                                                                    \
-            mega_plain_##name_.run(team, args);                                                             \
-            return;                                                                                         \
-        }                                                                                                   \
-        float *const partial = a->sums != NULL ? a->head.scratch : NULL;                                    \
-        mega_cpu_chunks(team, cpu_##name_##_chunk, a, a->rows, a->cols, partial, a->cols);                  \
-        if (partial != NULL) mega_cpu_fold(team, a->sums, partial, chunk_count(a->rows), a->cols, a->cols); \
-    }                                                                                                       \
-    static size_t cpu_##name_##_scratch(const void *args, int threads)                                      \
-    {                                                                                                       \
-        const mega_##name_##_args *a = args;                                                                \
-        (void)threads;                                                                                      \
-        return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);                                    \
-    }                                                                                                       \
+#define CPU_SUMS_KERNEL(kernel, name_, sums)                                                                 \
+    static void cpu_##name_##_chunk(const void *args, int64_t begin, int64_t end, float *partial)            \
+    {                                                                                                        \
+        mega_cpu_bodies_get()->name_(args, begin, end, partial);                                             \
+    }                                                                                                        \
+    static void cpu_##name_##_run(const mega_queue *queue, const void *args)                                 \
+    {                                                                                                        \
+        const mega_##name_##_args *a = args;                                                                 \
+        if (a->head.dtype == MEGA_F64) {                                                                     \
+            mega_plain_##name_.run(queue, args);                                                             \
+            return;                                                                                          \
+        }                                                                                                    \
+        float *const partial = a->sums != NULL ? a->head.scratch : NULL;                                     \
+        mega_cpu_chunks(mega_queue_team(queue), cpu_##name_##_chunk, a, a->rows, a->cols, partial, a->cols); \
+        if (partial != NULL)                                                                                 \
+            mega_cpu_fold(mega_queue_team(queue), a->sums, partial, chunk_count(a->rows), a->cols, a->cols); \
+    }                                                                                                        \
+    static size_t cpu_##name_##_scratch(const void *args, int threads)                                       \
+    {                                                                                                        \
+        const mega_##name_##_args *a = args;                                                                 \
+        (void)threads;                                                                                       \
+        return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);                                     \
+    }                                                                                                        \
     const mega_kernel kernel = {.name = #name_, .run = cpu_##name_##_run, .scratch = cpu_##name_##_scratch}
 
 #endif

@@ -14,11 +14,11 @@ static bool accuracy_is_hit(const mega_accuracy_args *a, int64_t row)
     return true;
 }
 
-static void plain_accuracy_run(mega_team *team, const void *args)
+static void plain_accuracy_run(const mega_queue *queue, const void *args)
 {
     const mega_accuracy_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const bool is_class = a->labels[r] >= 0 && a->labels[r] < a->classes;
         put(a->counts, acc, r, is_class ? 1.0 : 0.0);

@@ -2,12 +2,12 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void plain_adamw_run(mega_team *team, const void *args)
+static void plain_adamw_run(const mega_queue *queue, const void *args)
 {
     const mega_adamw_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     const double correct1 = 1.0 - pow(a->beta1, (double)a->k), correct2 = 1.0 - pow(a->beta2, (double)a->k);
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         double p = get(a->p, acc, i);
         double g = get(a->g, acc, i) * a->grad_factor;

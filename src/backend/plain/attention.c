@@ -41,10 +41,10 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
     put(a->lse, acc_of(t), h * a->batch * S + row, begin < end ? max + log(sum) : 0.0);
 }
 
-static void plain_attention_run(mega_team *team, const void *args)
+static void plain_attention_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_args *a = args;
-    (void)team;
+    (void)queue;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t i = 0; i < a->seq; i++) attention_query(a, a->head.scratch, b, i, h);

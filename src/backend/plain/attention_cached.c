@@ -36,12 +36,12 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
     }
 }
 
-static void plain_attention_cached_run(mega_team *team, const void *args)
+static void plain_attention_cached_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_cached_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t ld = a->kv_heads * a->head_dim;
-    (void)team;
+    (void)queue;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t i = 0; i < a->rows; i++) {
             const int64_t row = b * a->rows + i, position = a->head.step->kv_length[b] + i;

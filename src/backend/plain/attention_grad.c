@@ -76,7 +76,7 @@ static void attention_grad_query(const mega_attention_grad_args *g, const grad_s
     }
 }
 
-static void plain_attention_grad_run(mega_team *team, const void *args)
+static void plain_attention_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_grad_args *g = args;
     const mega_attention_args *a = &g->forward;
@@ -91,7 +91,7 @@ static void plain_attention_grad_run(mega_team *team, const void *args)
                             .dv = base + 3 * K + K * D,
                             .cap = more,
                             .dbias = more + (a->rules.softcap > 0.0 ? K : 0)};
-    (void)team;
+    (void)queue;
     for (int64_t n = 0; n < biases; n++) w.dbias[n] = 0.0;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t kv = 0; kv < a->kv_heads; kv++) {

@@ -1,10 +1,10 @@
 /* Sum over rows: plain kernel (ops_linear.h). */
 #include "backend_impl.h"
 
-static void plain_column_sum_run(mega_team *team, const void *args)
+static void plain_column_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_column_sum_args *a = args;
-    (void)team;
+    (void)queue;
     for (int64_t c = 0; c < a->cols; c++) {
         double sum = 0.0;
         for (int64_t r = 0; r < a->rows; r++) sum += get(a->x, a->head.dtype, r * a->cols + c);

@@ -1,10 +1,10 @@
 /* Conversion between float types: plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void plain_convert_run(mega_team *team, const void *args)
+static void plain_convert_run(const mega_queue *queue, const void *args)
 {
     const mega_convert_args *a = args;
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
 }
 

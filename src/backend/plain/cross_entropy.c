@@ -16,11 +16,11 @@ static double log_sum_exp(const void *logits, mega_dtype t, int64_t at, int64_t 
     return log(sum) + max;
 }
 
-static void plain_cross_entropy_run(mega_team *team, const void *args)
+static void plain_cross_entropy_run(const mega_queue *queue, const void *args)
 {
     const mega_cross_entropy_args *a = args;
     const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t at = r * a->classes;
         double loss = 0.0;
@@ -30,11 +30,11 @@ static void plain_cross_entropy_run(mega_team *team, const void *args)
     }
 }
 
-static void plain_cross_entropy_grad_run(mega_team *team, const void *args)
+static void plain_cross_entropy_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_cross_entropy_grad_args *a = args;
     const mega_dtype t = a->logits_dtype, acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t at = r * a->classes;
         const bool counts = is_class(a->labels[r], a->classes);
@@ -46,11 +46,11 @@ static void plain_cross_entropy_grad_run(mega_team *team, const void *args)
     }
 }
 
-static void plain_labelled_sum_run(mega_team *team, const void *args)
+static void plain_labelled_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_labelled_sum_args *a = args;
     double sum = 0.0;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         if (is_class(a->labels[r], a->classes)) sum += a->weights != NULL ? (double)a->weights[r] : 1.0;
     put(a->sum, acc_of(a->head.dtype), 0, sum);

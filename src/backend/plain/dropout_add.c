@@ -1,11 +1,11 @@
 /* residual + dropout(x + bias): plain kernel (ops_elementwise.h). */
 #include "backend_impl.h"
 
-static void plain_dropout_add_run(mega_team *team, const void *args)
+static void plain_dropout_add_run(const mega_queue *queue, const void *args)
 {
     const mega_dropout_add_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++) {
             double v = get(a->x, t, r * a->cols + c);

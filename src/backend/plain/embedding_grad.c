@@ -1,11 +1,11 @@
 /* Gradient of the embedding table: plain kernel (ops_rows.h). */
 #include "backend_impl.h"
 
-static void plain_embedding_grad_run(mega_team *team, const void *args)
+static void plain_embedding_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_embedding_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t row = a->ids[r] - a->begin;
         if (row < 0 || row >= a->table_rows) continue;

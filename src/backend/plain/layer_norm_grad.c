@@ -15,12 +15,12 @@ static double norm_factor(const mega_layer_norm_grad_args *a, int64_t c)
     return get(a->gain, a->head.dtype, c) + (a->plus_one ? 1.0 : 0.0);
 }
 
-static void plain_layer_norm_grad_run(mega_team *team, const void *args)
+static void plain_layer_norm_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_layer_norm_grad_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
     const int64_t C = a->cols;
-    (void)team;
+    (void)queue;
     for (int64_t c = 0; c < C; c++) {
         double dgain = 0.0, dbias = 0.0;
         for (int64_t r = 0; r < a->rows; r++) {

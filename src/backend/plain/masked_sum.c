@@ -6,22 +6,22 @@ static double mask_at(const float *mask, int64_t i)
     return mask != NULL ? mask[i] : 1.0;
 }
 
-static void plain_masked_sum_run(mega_team *team, const void *args)
+static void plain_masked_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_masked_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     double sum = 0.0;
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++)
         sum += a->x != NULL ? get(a->x, acc, i) * mask_at(a->mask, i) : mask_at(a->mask, i);
     put(a->out, acc, 0, sum);
 }
 
-static void plain_masked_sum_grad_run(mega_team *team, const void *args)
+static void plain_masked_sum_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_masked_sum_grad_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->dx, acc, i, get(a->dout, acc, 0) * mask_at(a->mask, i));
 }
 

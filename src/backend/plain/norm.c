@@ -2,10 +2,10 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void plain_norm_run(mega_team *team, const void *args)
+static void plain_norm_run(const mega_queue *queue, const void *args)
 {
     const mega_norm_args *a = args;
-    (void)team;
+    (void)queue;
     for (int i = 0; i < 3; i++) a->out[i] = 0.0;
     for (int64_t i = 0; i < a->count; i++) {
         const double x = get(a->x, acc_of(a->head.dtype), i);

@@ -23,12 +23,12 @@ static int64_t pool_rows(const mega_windows *w, int64_t samples)
     return samples * mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
 }
 
-static void plain_max_pool2d_run(mega_team *team, const void *args)
+static void plain_max_pool2d_run(const mega_queue *queue, const void *args)
 {
     const mega_max_pool2d_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t rows = pool_rows(&a->windows, a->samples), width = a->windows.width;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < a->channels; c++) {
             const pool_window p = pool_window_of(&a->windows, r);
@@ -46,13 +46,13 @@ static void plain_max_pool2d_run(mega_team *team, const void *args)
 }
 
 /* Contributions are added in the order of rows of dy. */
-static void plain_max_pool2d_grad_run(mega_team *team, const void *args)
+static void plain_max_pool2d_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_max_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t windows = mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
-    (void)team;
+    (void)queue;
     for (int64_t s = 0; s < a->samples; s++)
         for (int64_t pixel = 0; pixel < w->height * w->width; pixel++)
             for (int64_t c = 0; c < a->channels; c++) {
@@ -63,13 +63,13 @@ static void plain_max_pool2d_grad_run(mega_team *team, const void *args)
             }
 }
 
-static void plain_mean_pool2d_run(mega_team *team, const void *args)
+static void plain_mean_pool2d_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_pool2d_args *a = args;
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t rows = pool_rows(w, a->samples);
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < a->channels; c++) {
             const pool_window p = pool_window_of(w, r);
@@ -81,13 +81,13 @@ static void plain_mean_pool2d_run(mega_team *team, const void *args)
         }
 }
 
-static void plain_mean_pool2d_grad_run(mega_team *team, const void *args)
+static void plain_mean_pool2d_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_pool2d_grad_args *a = args;
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t windows = mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
-    (void)team;
+    (void)queue;
     for (int64_t s = 0; s < a->samples; s++)
         for (int64_t pixel = 0; pixel < w->height * w->width; pixel++)
             for (int64_t c = 0; c < a->channels; c++) {

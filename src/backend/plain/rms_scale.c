@@ -7,11 +7,11 @@ static double factor(const void *gain, mega_dtype t, int64_t c, bool plus_one)
     return (plus_one ? 1.0 : 0.0) + (gain != NULL ? get(gain, t, c) : plus_one ? 0.0 : 1.0);
 }
 
-static void plain_rms_scale_run(mega_team *team, const void *args)
+static void plain_rms_scale_run(const mega_queue *queue, const void *args)
 {
     const mega_rms_scale_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t row = 0; row < a->rows; row++) {
         const double r = 1.0 / sqrt(get(a->sum, acc_of(t), row) / (double)a->total + a->eps);
         for (int64_t c = 0; c < a->cols; c++) {
@@ -35,11 +35,11 @@ static void sum_dgain(const mega_rms_scale_grad_args *a)
     }
 }
 
-static void plain_rms_scale_grad_run(mega_team *team, const void *args)
+static void plain_rms_scale_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_rms_scale_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     if (a->dgain != NULL) sum_dgain(a); /* before dx, which may be dy */
     for (int64_t row = 0; row < a->rows; row++) {
         const double r = 1.0 / sqrt(get(a->sum, acc_of(t), row) / (double)a->total + a->eps);

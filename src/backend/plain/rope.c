@@ -18,10 +18,10 @@ static void copy_channels(const mega_rope_args *a, int64_t row, int64_t begin, i
         put(a->out, a->head.dtype, i, get(a->x, a->head.dtype, i));
 }
 
-static void plain_rope_run(mega_team *team, const void *args)
+static void plain_rope_run(const mega_queue *queue, const void *args)
 {
     const mega_rope_args *a = args;
-    (void)team;
+    (void)queue;
     for (int64_t row = 0; row < a->rows; row++) {
         for (int64_t k = 0; k < a->rotated / 2; k++) {
             const float angle = (float)a->positions[row] * a->frequency[k];

@@ -1,11 +1,11 @@
 /* SGD with momentum: plain kernel (kernels.h). */
 #include "backend_impl.h"
 
-static void plain_sgd_run(mega_team *team, const void *args)
+static void plain_sgd_run(const mega_queue *queue, const void *args)
 {
     const mega_sgd_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         double p = get(a->p, acc, i);
         const double g = get(a->g, acc, i) * a->grad_factor + a->weight_decay * p;

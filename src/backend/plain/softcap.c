@@ -2,19 +2,19 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void plain_softcap_run(mega_team *team, const void *args)
+static void plain_softcap_run(const mega_queue *queue, const void *args)
 {
     const mega_softcap_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->y, acc, i, a->cap * tanh(get(a->x, acc, i) / a->cap));
 }
 
-static void plain_softcap_grad_run(mega_team *team, const void *args)
+static void plain_softcap_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_softcap_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         const double share = get(a->y, acc_of(t), i) / a->cap;
         put(a->dx, t, i, get(a->dy, t, i) * (1.0 - share * share));

@@ -1,11 +1,11 @@
 /* Squared error of rows and its gradient: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 
-static void plain_squared_error_run(mega_team *team, const void *args)
+static void plain_squared_error_run(const mega_queue *queue, const void *args)
 {
     const mega_squared_error_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double sum = 0.0;
         for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++) {
@@ -16,11 +16,11 @@ static void plain_squared_error_run(mega_team *team, const void *args)
     }
 }
 
-static void plain_squared_error_grad_run(mega_team *team, const void *args)
+static void plain_squared_error_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_squared_error_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++)
             put(a->dx, t, i, 2.0 * (get(a->x, t, i) - get(a->target, t, i)) * get(a->dloss, acc_of(t), r));

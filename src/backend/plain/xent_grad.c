@@ -1,10 +1,10 @@
 /* Cross-entropy kernel 3 of 3, loss and gradient: plain kernel (ops_loss.h). */
 #include "plain/xent_row.h"
 
-static void plain_xent_grad_run(mega_team *team, const void *args)
+static void plain_xent_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_xent_grad_args *a = args;
-    (void)team;
+    (void)queue;
     for (int64_t t = 0; t < a->rows; t++) {
         xent_row r = {.logits = a->logits, .dlogits = a->dlogits, .acc = acc_of(a->head.dtype), .type = a->head.dtype};
         r.at = t * a->ld, r.cols = a->cols, r.valid = a->valid, r.label = a->labels[t] - a->begin;

@@ -3,11 +3,11 @@
 #include "backend_impl.h"
 #include <math.h>
 
-static void plain_xent_max_run(mega_team *team, const void *args)
+static void plain_xent_max_run(const mega_queue *queue, const void *args)
 {
     const mega_xent_max_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)team;
+    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double max = -INFINITY;
         for (int64_t v = 0; v < a->valid; v++) {

@@ -267,12 +267,12 @@ typedef struct xent {
     mega_xent_grad_args grad;
 } xent;
 
-static void run_xent(mega_team *team, const void *args)
+static void run_xent(const mega_queue *queue, const void *args)
 {
     const xent *x = args;
-    mega_plain_xent_max.run(team, &x->max);
-    mega_plain_xent_sum.run(team, &x->sum);
-    mega_plain_xent_grad.run(team, &x->grad);
+    mega_plain_xent_max.run(queue, &x->max);
+    mega_plain_xent_sum.run(queue, &x->sum);
+    mega_plain_xent_grad.run(queue, &x->grad);
 }
 
 static void test_xent(void **state)

@@ -305,7 +305,7 @@ static void custom_convert(mega_team *team, const custom_args *a, int k, void *d
                                  .dst_dtype = to,
                                  .src_dtype = from,
                                  .scale = 1.0};
-    mega_cpu_convert.run(team, &c);
+    mega_cpu_convert.run(&(mega_queue){.team = team}, &c);
 }
 
 static void *custom_take(char **room, size_t bytes)
@@ -343,26 +343,27 @@ static void custom_written(mega_team *team, const custom_args *a, int k, const c
     if (s->here != s->operand) mega_device_write(s->operand, s->here, bytes);
 }
 
-static void custom_kernel_run(mega_team *team, const void *args)
+static void custom_kernel_run(const mega_queue *queue, const void *args)
 {
     const custom_args *a = args;
     custom_run r = {.a = a};
     custom_seen d_in[CUSTOM_IN], out[CUSTOM_OUT];
     char *room = mega_device_is_host() ? a->head.scratch : a->copies;
     for (int i = 0; i < a->num_in; i++) {
-        r.in[i] = custom_see(team, a, i, a->value[i], true, &room).wide;
-        d_in[i] = custom_see(team, a, i, a->gradient[i], false, &room);
+        r.in[i] = custom_see(mega_queue_team(queue), a, i, a->value[i], true, &room).wide;
+        d_in[i] = custom_see(mega_queue_team(queue), a, i, a->gradient[i], false, &room);
         r.d_in[i] = d_in[i].wide;
     }
     for (int i = 0; i < a->num_out; i++) {
         const int k = a->num_in + i;
-        out[i] = custom_see(team, a, k, a->value[k], a->is_backward, &room);
+        out[i] = custom_see(mega_queue_team(queue), a, k, a->value[k], a->is_backward, &room);
         r.out[i] = out[i].wide;
-        r.d_out[i] = custom_see(team, a, k, a->gradient[k], true, &room).wide;
+        r.d_out[i] = custom_see(mega_queue_team(queue), a, k, a->gradient[k], true, &room).wide;
     }
-    mega_team_run(team, custom_work, &r);
-    for (int i = 0; i < a->num_in && a->is_backward; i++) custom_written(team, a, i, &d_in[i]);
-    for (int i = 0; i < a->num_out && !a->is_backward; i++) custom_written(team, a, a->num_in + i, &out[i]);
+    mega_team_run(mega_queue_team(queue), custom_work, &r);
+    for (int i = 0; i < a->num_in && a->is_backward; i++) custom_written(mega_queue_team(queue), a, i, &d_in[i]);
+    for (int i = 0; i < a->num_out && !a->is_backward; i++)
+        custom_written(mega_queue_team(queue), a, a->num_in + i, &out[i]);
 }
 
 void mega_custom_collect(mega_program *p, int instruction_number, const void *args)

@@ -43,17 +43,18 @@ static void cpu_attention_work(void *user, int thread, int64_t begin, int64_t en
     }
 }
 
-static void cpu_attention_run(mega_team *team, const void *args)
+static void cpu_attention_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_args *a = args;
     if (attention_is_plain(a)) {
-        mega_plain_attention.run(team, args);
+        mega_plain_attention.run(queue, args);
         return;
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
     if (a->bias != NULL) attention_fill_buckets(a, a->head.scratch);
-    cpu_job_run(team, cpu_attention_work, args, items * pairs_of_head(a), 1, items * a->seq * a->keys);
+    cpu_job_run(mega_queue_team(queue), cpu_attention_work, args, items * pairs_of_head(a), 1,
+                items * a->seq * a->keys);
 }
 
 static size_t cpu_attention_scratch(const void *args, int threads)

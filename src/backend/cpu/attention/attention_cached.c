@@ -22,11 +22,11 @@ static void cpu_attention_cached_work(void *user, int thread, int64_t begin, int
                                   (float *)a->head.scratch + shared_scratch(a) + thread * thread_scratch(a));
 }
 
-static void cpu_attention_cached_run(mega_team *team, const void *args)
+static void cpu_attention_cached_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_cached_args *a = args;
     if (a->head.dtype == MEGA_F64) {
-        mega_plain_attention_cached.run(team, args);
+        mega_plain_attention_cached.run(queue, args);
         return;
     }
     int32_t *bucket = a->head.scratch;
@@ -37,7 +37,7 @@ static void cpu_attention_cached_run(mega_team *team, const void *args)
         most = seen > most ? seen : most;
     }
     for (int64_t n = 0; n < shared_scratch(a) && n < most; n++) bucket[n] = (int32_t)rules_bucket(&a->rules, n, 0);
-    cpu_job_run(team, cpu_attention_cached_work, args, a->batch * a->kv_heads, 1,
+    cpu_job_run(mega_queue_team(queue), cpu_attention_cached_work, args, a->batch * a->kv_heads, 1,
                 keys * a->rows * a->heads * a->head_dim);
 }
 

@@ -114,18 +114,18 @@ static void add_biases(const mega_attention_grad_args *g)
         }
 }
 
-static void cpu_attention_grad_run(mega_team *team, const void *args)
+static void cpu_attention_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_grad_args *g = args;
     const mega_attention_args *a = &g->forward;
     if (attention_is_plain(a)) {
-        mega_plain_attention_grad.run(team, args);
+        mega_plain_attention_grad.run(queue, args);
         return;
     }
     const int64_t items = a->batch * a->kv_heads;
     if (items == 0 || a->seq == 0) return;
     if (a->bias != NULL) attention_fill_buckets(a, g->head.scratch);
-    mega_team *const all = items * a->seq * a->keys < CPU_SMALL_JOB ? NULL : team;
+    mega_team *const all = items * a->seq * a->keys < CPU_SMALL_JOB ? NULL : mega_queue_team(queue);
     const attention_pairs *pairs = attention_pairs_get(g->head.dtype);
     const int64_t cut = items_to_cut(a, items, mega_team_size(all)), both = attention_grad_pairs(a);
     grad_job job = {.args = g,

@@ -214,17 +214,17 @@ static void zero_rows(const mega_gemm_args *a)
     for (int64_t m = 0; m < a->m; m++) memset((char *)a->c + (size_t)(m * a->ldc) * size, 0, (size_t)a->n * size);
 }
 
-static void cpu_gemm_run(mega_team *team, const void *args)
+static void cpu_gemm_run(const mega_queue *queue, const void *args)
 {
     const mega_gemm_args *a = args;
     switch (way_of(a)) {
-    case GEMM_PLAIN: mega_plain_gemm.run(team, a); return;
+    case GEMM_PLAIN: mega_plain_gemm.run(queue, a); return;
     case GEMM_FEW_ROWS:
         if (a->accumulate && overwrites(a)) zero_rows(a);
-        cpu_job_run(team, few_rows_work, a, a->n, 16, a->n * a->k);
+        cpu_job_run(mega_queue_team(queue), few_rows_work, a, a->n, 16, a->n * a->k);
         return;
-    case GEMM_PAIRS: mega_pairs_run(team, a, overwrites(a)); return;
-    case GEMM_PANELS: run_panels(team, a); return;
+    case GEMM_PAIRS: mega_pairs_run(mega_queue_team(queue), a, overwrites(a)); return;
+    case GEMM_PANELS: run_panels(mega_queue_team(queue), a); return;
     default: return;
     }
 }

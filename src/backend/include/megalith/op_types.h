@@ -30,6 +30,18 @@ typedef struct mega_step_block {
     bool awaits_weights;
 } mega_step_block;
 
+/* Where kernels are put to work. The host's threads have run a kernel when the call returns; a device runs it later, in
+ * the order of the queue. Kernels of the host take NULL for the caller's thread alone. */
+typedef struct mega_queue {
+    mega_team *team;            /* the host's threads; NULL: the caller alone */
+    struct mega_device *device; /* NULL: the host */
+} mega_queue;
+
+static inline mega_team *mega_queue_team(const mega_queue *queue)
+{
+    return queue == NULL ? NULL : queue->team;
+}
+
 /* First member of every argument struct. */
 typedef struct mega_kernel_head {
     mega_dtype dtype;
@@ -45,7 +57,7 @@ typedef struct mega_kernel_head {
 
 typedef struct mega_kernel {
     const char *name;
-    void (*run)(mega_team *team, const void *args);
+    void (*run)(const mega_queue *queue, const void *args);
     /* Prepares a call, for example by creating GEMM primitives. Called once, after sizes and pointers are set and
      * before the first run; may be NULL. */
     mega_status (*prepare)(void *args, int threads);
