@@ -1,10 +1,10 @@
 /* Compares each kernel of backend/cuda/ with the plain one, on the cases of ops_test_kernels: on random and awkward
- * shapes, in fp32 and bf16. It runs on the device that the driver's library has: the software device, or a GPU with
- * MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all in `make check-device`.
+ * shapes, in fp32, bf16 and fp16. It runs on the device that the driver's library has: the software device, or a GPU
+ * with MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all in `make check-device`.
  * `device_test_kernels 'layer_norm*'` runs the tests of these kernels.
  *
- * A number may differ by 1e-5 (fp32) or by 2 units in the last place (bf16) of the largest number of its row. A second
- * run, in which blocks and threads come in another order, must give the same bits. */
+ * A number may differ by 1e-5 (fp32) or by 2 units in the last place (16 bits) of the largest number of its row. A
+ * second run, in which blocks and threads come in another order, must give the same bits. */
 #include "driver.h"
 #include "kit.h"
 #include "launch.h"
@@ -22,7 +22,7 @@
 
 #define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
 
-static const mega_dtype types[] = {MEGA_F32, MEGA_BF16};
+static const mega_dtype types[] = {MEGA_F32, MEGA_BF16, MEGA_F16};
 
 /* Rows and columns. */
 static const int64_t sizes[][2] = {{0, 8},  {1, 1},     {3, 5},    {17, 33}, {65, 64},
@@ -176,7 +176,9 @@ static void run_device(check *k, const mega_cuda_kernel *kernel, cu_module modul
 static double allowed(mega_dtype type, double most)
 {
     if (type == MEGA_F64) return 1e-12 * most;
-    return type == MEGA_BF16 ? 2.0 * ldexp(1.0, ilogb(most > 0.0 ? most : 1e-30) - 7) : 1e-5 * fmax(most, 1e-7);
+    if (type == MEGA_BF16) return 2.0 * ldexp(1.0, ilogb(most > 0.0 ? most : 1e-30) - 7);
+    if (type == MEGA_F16) return 2.0 * ldexp(1.0, ilogb(fmax(most, 0x1p-14)) - 10);
+    return 1e-5 * fmax(most, 1e-7);
 }
 
 static bool is_close(double a, double b, double limit)
@@ -364,6 +366,13 @@ static void all_files_have_cases(void **state)
     assert_true(count > 0);
 }
 
+/* Whether the kernels of this name have this type: products and attention lack F16. */
+static bool has_type(const char *name, mega_dtype t)
+{
+    const bool lacks_f16 = strcmp(name, "gemm") == 0 || strncmp(name, "attention", 9) == 0;
+    return t == MEGA_F32 || t == MEGA_BF16 || (t == MEGA_F16 && !lacks_f16);
+}
+
 /* (head is the first of all arguments.) */
 static void other_types_have_no_kernels(void **state)
 {
@@ -377,11 +386,12 @@ static void other_types_have_no_kernels(void **state)
         if (kernel == NULL) continue;
         for (mega_dtype t = 0; t < MEGA_DTYPE_COUNT; t++) {
             args.head.dtype = t;
-            if ((kernel->call(&args).count >= 0) != (t == MEGA_F32 || t == MEGA_BF16))
+            if ((kernel->call(&args).count >= 0) != has_type(kernel->name, t))
                 fail_msg("%s, %s: %d launches", kernel->name, mega_dtype_name(t), kernel->call(&args).count);
         }
     }
-    for (mega_dtype t = MEGA_F64; t < MEGA_DTYPE_COUNT; t++) {
+    for (mega_dtype t = 0; t < MEGA_DTYPE_COUNT; t++) {
+        if (has_type("convert", t)) continue;
         const mega_convert_args to = {.count = 8, .dst_dtype = t}, from = {.count = 8, .src_dtype = t};
         assert_int_equal(mega_cuda_kernel_find("convert")->call(&to).count, -1);
         assert_int_equal(mega_cuda_kernel_find("convert")->call(&from).count, -1);

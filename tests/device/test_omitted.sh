@@ -15,7 +15,7 @@ unset MEGA_DEVICE_SEEDS # a few shapes of each kernel will do
 MEGA_SOFTWARE_CUDA_SITES=$work/sites "$kernels" >"$work/out" 2>&1 || { cat "$work/out"; note "the kernels are wrong"; }
 # One type of a kernel stands for the other where both have the same sites.
 sort -u "$work/sites" | awk '
-    { other = $1; sub(/_f32$/, "_bf16", other); has[$1 " " $2 " " $3] }
+    { other = $1; sub(/_f(32|16)$/, "_bf16", other); has[$1 " " $2 " " $3] }
     { row[NR] = $0; twin[NR] = other " " $2 " " $3 }
     END { for (i = 1; i <= NR; i++) if (twin[i] == row[i] || !(twin[i] in has)) print row[i] }' |
     sort -k1,2 -k3n | awk '{ key = $1 " " $2; count[key]++; print $0 " " count[key] }' >"$work/chosen"

@@ -10,7 +10,7 @@
 
 #define BODY DEVICE __attribute__((always_inline))
 
-/* The kernels of a name for F32 and BF16, which call the name's function. */
+/* The kernels of a name for F32, BF16 and F16, which call the name's function. */
 #define KERNELS_BY_TYPE(name, type, threads) \
     KERNEL(name##_f32, type, threads)        \
     {                                        \
@@ -19,18 +19,38 @@
     KERNEL(name##_bf16, type, threads)       \
     {                                        \
         name##_run(&a, MEGA_BF16);           \
+    }                                        \
+    KERNEL(name##_f16, type, threads)        \
+    {                                        \
+        name##_run(&a, MEGA_F16);            \
     }
+
+/* Of numbers of 16 bits: the two of a pair, and a pair of two. */
+BODY float pair_low(mega_dtype t, uint32_t pair)
+{
+    return t == MEGA_BF16 ? bf16_low(pair) : f16_low(pair);
+}
+
+BODY float pair_high(mega_dtype t, uint32_t pair)
+{
+    return t == MEGA_BF16 ? bf16_high(pair) : f16_high(pair);
+}
+
+BODY uint32_t pair_of(mega_dtype t, float low, float high)
+{
+    return t == MEGA_BF16 ? bf16_pair(low, high) : f16_pair(low, high);
+}
 
 BODY float get(const void *x, mega_dtype t, int64_t i)
 {
-    return t == MEGA_BF16 ? bits_float((uint32_t)((const uint16_t *)x)[i] << 16) : ((const float *)x)[i];
+    return t == MEGA_F32 ? ((const float *)x)[i] : pair_low(t, ((const uint16_t *)x)[i]);
 }
 
 BODY void put(void *x, mega_dtype t, int64_t i, float v)
 {
-    if (t == MEGA_BF16) ((uint16_t *)x)[i] = (uint16_t)bf16_pair(v, 0.0f);
+    if (t == MEGA_F32) ((float *)x)[i] = v;
     else
-        ((float *)x)[i] = v;
+        ((uint16_t *)x)[i] = (uint16_t)pair_of(t, v, 0.0f);
 }
 
 typedef struct eight {
@@ -46,12 +66,12 @@ BODY bool is_aligned(const void *x)
 BODY eight load_eight(const void *x, mega_dtype t, int64_t i, int64_t left)
 {
     eight e;
-    const char *at = (const char *)x + i * (t == MEGA_BF16 ? 2 : 4);
+    const char *at = (const char *)x + i * (t == MEGA_F32 ? 4 : 2);
     if (left >= 8 && is_aligned(at)) {
         const bytes_16 low = load_16(at);
-        if (t == MEGA_BF16) {
+        if (t != MEGA_F32) {
             UNROLL
-            for (int k = 0; k < 4; k++) e.v[2 * k] = bf16_low(low.v[k]), e.v[2 * k + 1] = bf16_high(low.v[k]);
+            for (int k = 0; k < 4; k++) e.v[2 * k] = pair_low(t, low.v[k]), e.v[2 * k + 1] = pair_high(t, low.v[k]);
         } else {
             const bytes_16 high = load_16(at + 16);
             UNROLL
@@ -66,12 +86,12 @@ BODY eight load_eight(const void *x, mega_dtype t, int64_t i, int64_t left)
 
 BODY void store_eight(void *x, mega_dtype t, int64_t i, int64_t left, eight e)
 {
-    char *at = (char *)x + i * (t == MEGA_BF16 ? 2 : 4);
+    char *at = (char *)x + i * (t == MEGA_F32 ? 4 : 2);
     if (left >= 8 && is_aligned(at)) {
         bytes_16 low, high;
-        if (t == MEGA_BF16) {
+        if (t != MEGA_F32) {
             UNROLL
-            for (int k = 0; k < 4; k++) low.v[k] = bf16_pair(e.v[2 * k], e.v[2 * k + 1]);
+            for (int k = 0; k < 4; k++) low.v[k] = pair_of(t, e.v[2 * k], e.v[2 * k + 1]);
             store_16(at, low);
         } else {
             UNROLL

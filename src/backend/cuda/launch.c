@@ -5,13 +5,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* The kernel of this name for the type of the call `a`, which is one of has_kernels. */
-#define TYPED(name) (a->head.dtype == MEGA_BF16 ? #name "_bf16" : #name "_f32")
+/* The kernel of this name for numbers of a type, which is one of has_kernels; TYPED: that of the call `a`. */
+#define FOR_TYPE(name, type) ((type) == MEGA_BF16 ? #name "_bf16" : (type) == MEGA_F16 ? #name "_f16" : #name "_f32")
+#define TYPED(name)          FOR_TYPE(name, a->head.dtype)
 
 /* Whether there are kernels for numbers of this type. */
 static bool has_kernels(mega_dtype t)
 {
-    return t == MEGA_F32 || t == MEGA_BF16;
+    return t == MEGA_F32 || t == MEGA_BF16 || t == MEGA_F16;
 }
 
 static void add_launch(mega_cuda_call *c, const char *kernel, unsigned threads, int64_t x, int64_t y)
@@ -147,10 +148,11 @@ CALL(mul, mega_mul_args)
 
 CALL(convert, mega_convert_args)
 {
-    static const char *const names[2][2] = {{"convert_f32_f32", "convert_f32_bf16"},
-                                            {"convert_bf16_f32", "convert_bf16_bf16"}};
+    const char *kernel = FOR_TYPE(convert_f32, a->src_dtype);
     if (!has_kernels(a->dst_dtype) || !has_kernels(a->src_dtype)) return no_kernels;
-    return elements(names[a->dst_dtype == MEGA_BF16][a->src_dtype == MEGA_BF16], 1, a->count);
+    if (a->dst_dtype == MEGA_BF16) kernel = FOR_TYPE(convert_bf16, a->src_dtype);
+    if (a->dst_dtype == MEGA_F16) kernel = FOR_TYPE(convert_f16, a->src_dtype);
+    return elements(kernel, 1, a->count);
 }
 
 CALL(rope, mega_rope_args)
@@ -179,7 +181,7 @@ CALL(gemm, mega_gemm_args)
                                             {"gemm_bf16_nn", "gemm_bf16_nt", "gemm_bf16_tn", "gemm_bf16_tt"}};
     const bool is_bf16 = a->head.dtype == MEGA_BF16;
     mega_cuda_call c = {.count = 0};
-    if (a->row_sum != NULL && !a->trans_a) return no_kernels;
+    if (a->head.dtype == MEGA_F16 || (a->row_sum != NULL && !a->trans_a)) return no_kernels;
     if (a->row_sum != NULL) c = by_columns(TYPED(gemm_row_sum), "gemm_row_sum_total", 1, a->k, a->m);
     add_launch(&c, names[is_bf16][2 * a->trans_a + a->trans_b], is_bf16 ? GEMM_BF16_THREADS : GEMM_F32_THREADS,
                (a->n + GEMM_TILE - 1) / GEMM_TILE, (a->m + GEMM_TILE - 1) / GEMM_TILE);
@@ -207,7 +209,7 @@ static void add_attention(mega_cuda_call *c, const char *kernel, int64_t own, in
 CALL(attention, mega_attention_args)
 {
     mega_cuda_call c = {.count = 0};
-    if (a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) return no_kernels;
+    if (a->head.dtype == MEGA_F16 || a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) return no_kernels;
     add_attention(&c, BY_DIM(attention, a->head_dim), a->seq, a->heads, a->batch, attention_shared(a, 1));
     return c;
 }
@@ -217,7 +219,7 @@ CALL(attention_grad, mega_attention_grad_args)
     const mega_attention_args *const f = &a->forward;
     const int64_t rows = f->batch * f->seq;
     mega_cuda_call c = {.scratch = (size_t)(f->heads * rows) * sizeof(float)};
-    if (f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) return no_kernels;
+    if (a->head.dtype == MEGA_F16 || f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) return no_kernels;
     add_launch(&c, TYPED(attention_delta), ROW_THREADS, (rows * 32 + ROW_THREADS - 1) / ROW_THREADS, f->heads);
     add_attention(&c, BY_DIM(attention_grad_q, f->head_dim), f->seq, f->heads, f->batch, attention_shared(f, 1));
     add_attention(&c, f->head_dim <= 128 ? TYPED(attention_grad_kv_128) : TYPED(attention_grad_kv_256), f->keys,

@@ -16,7 +16,7 @@ enum { MEGA_CUDA_LAUNCHES = 4 };
 
 /* The launches of a call, in their order, all in one stream; with no elements there may be none. head.scratch of the
  * arguments must have `scratch` bytes, aligned to 16, whose contents may be anything. count -1: there are no kernels
- * for these arguments yet, such as those of another type than F32 and BF16. */
+ * for these arguments yet, such as those of another type than F32, BF16 and F16. */
 typedef struct mega_cuda_call {
     mega_cuda_launch launch[MEGA_CUDA_LAUNCHES];
     int count;
