@@ -35,6 +35,12 @@ void software_say(const char *format, ...)
     fprintf(stderr, "software device: %s\n", text);
 }
 
+cu_result software_refuse(const char *name, const char *what)
+{
+    software_say("%s: %s", name, what);
+    return CU_INVALID_HANDLE;
+}
+
 static uint64_t setting(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);
@@ -85,6 +91,32 @@ static bool fails_now(const char *name)
     return true;
 }
 
+bool software_fails(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    const bool fails = fails_now(name);
+    pthread_mutex_unlock(&lock);
+    return fails;
+}
+
+static cu_result state_now(void)
+{
+    return software.is_initialized ? software.sticky : CU_NOT_INITIALIZED;
+}
+
+/* A context that nobody retains is no longer one. */
+static bool has_context(void)
+{
+    return current != NULL && current->retained > 0;
+}
+
+cu_result software_enter_library(bool needs_context)
+{
+    pthread_mutex_lock(&lock);
+    const cu_result r = state_now();
+    return r == CU_OK && needs_context && !has_context() ? CU_INVALID_CONTEXT : r;
+}
+
 cu_result software_enter(const char *name, cu_result error)
 {
     pthread_mutex_lock(&lock);
@@ -92,13 +124,13 @@ cu_result software_enter(const char *name, cu_result error)
         if (error == CU_LAUNCH_FAILED || error == CU_ECC_UNCORRECTABLE) software.sticky = error;
         return error;
     }
-    return software.is_initialized ? software.sticky : CU_NOT_INITIALIZED;
+    return state_now();
 }
 
 cu_result software_enter_context(const char *name, cu_result error)
 {
     const cu_result r = software_enter(name, error);
-    return r == CU_OK && current == NULL ? CU_INVALID_CONTEXT : r;
+    return r == CU_OK && !has_context() ? CU_INVALID_CONTEXT : r;
 }
 
 cu_result software_leave(cu_result result)
@@ -110,16 +142,8 @@ cu_result software_leave(cu_result result)
 
 void software_reset(uint64_t seed)
 {
-    for (int i = 0; i < MOST_STREAMS; i++) {
-        struct CUstream_st *s = &software.stream[i];
-        while (s->first != NULL) {
-            queued *q = s->first;
-            s->first = q->next;
-            queued_free(q);
-        }
-        free(s->operands);
-        *s = (struct CUstream_st){.number = i, .last = &s->first};
-    }
+    for (int i = 0; i < MOST_STREAMS; i++)
+        if (software.stream[i] != NULL) stream_end(software.stream[i]);
     software_memory_reset();
     software.sticky = CU_OK;
     software.host = (watch_clock){{0}};
@@ -140,8 +164,6 @@ cu_result cuInit(unsigned flags)
     if (software.is_initialized) return software_leave(CU_OK);
     if (flags != 0) return software_leave(CU_INVALID_VALUE);
     if (software.devices == 0) return software_leave(CU_NO_DEVICE);
-    for (int i = 0; i < MOST_STREAMS; i++)
-        software.stream[i] = (struct CUstream_st){.number = i, .last = &software.stream[i].first};
     for (int i = 0; i < software.devices; i++) software.context[i].device = i;
     software.next_lane = MOST_STREAMS;
     software_memory_begin();
@@ -285,14 +307,18 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *out, cu_device device)
 cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
 {
     cu_result r = enter_device("cuDevicePrimaryCtxRelease_v2", device);
-    if (r == CU_OK && software.context[device].retained-- == 0) r = CU_INVALID_CONTEXT;
+    struct CUctx_st *c = &software.context[r == CU_OK ? device : 0];
+    if (r == CU_OK && c->retained == 0) r = CU_INVALID_CONTEXT;
+    if (r == CU_OK) c->retained--;
     return software_leave(r);
 }
 
 cu_result cuCtxSetCurrent(cu_context context)
 {
     cu_result r = software_enter("cuCtxSetCurrent", CU_INVALID_CONTEXT);
-    if (r == CU_OK && context != NULL && context->retained == 0) r = CU_INVALID_CONTEXT;
+    bool is_known = context == NULL;
+    for (int i = 0; i < software.devices; i++) is_known = is_known || context == &software.context[i];
+    if (r == CU_OK && (!is_known || (context != NULL && context->retained == 0))) r = CU_INVALID_CONTEXT;
     if (r == CU_OK) current = context;
     return software_leave(r);
 }

@@ -68,8 +68,9 @@ typedef struct queued {
 } queued;
 
 struct CUstream_st {
-    int number; /* its lane */
-    bool is_alive;
+    unsigned magic;
+    int number; /* its place in software_state */
+    int lane;   /* of the watch */
     queued *first, **last;
     watch_clock clock;       /* what everything queued so far comes after, itself included */
     watch_operand *operands; /* declared for the next work */
@@ -149,7 +150,7 @@ typedef struct software_state {
     int num_memory;
     software_memory pinned[MOST_MEMORY];
     int num_pinned;
-    struct CUstream_st stream[MOST_STREAMS];
+    cu_stream stream[MOST_STREAMS]; /* NULL: none */
     struct CUctx_st context[8];
     int devices, version;
     watch_clock host; /* what the host has waited for */
@@ -169,6 +170,12 @@ uint32_t software_draw(void);
 cu_result software_enter(const char *name, cu_result error);
 cu_result software_enter_context(const char *name, cu_result error); /* the thread must have set a context */
 cu_result software_leave(cu_result result);
+/* The functions of other libraries (NCCL, cuBLASLt) begin with software_fails instead, which returns whether the call
+ * is chosen to fail and holds no lock, and then enter, if they ask or change anything here. */
+bool software_fails(const char *name);
+cu_result software_enter_library(bool needs_context);
+/* Says that `name` was called with a handle that is not, or no longer, valid. Returns CU_INVALID_HANDLE. */
+cu_result software_refuse(const char *name, const char *what);
 /* Prints one line. */
 void software_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Forgets all work, memory and errors: for tests that are linked with the driver. */
@@ -184,7 +191,12 @@ bool software_is_device(const void *at, size_t bytes);
 bool software_is_pinned(const void *at, size_t bytes);
 
 /* software_queue.c */
+#define NO_STREAM "no stream, or one that is destroyed"
 bool stream_is_valid(cu_stream s);
+void stream_end(cu_stream s); /* what is still queued is forgotten */
+/* Returns a lane of the watch beside those of streams. When all are in use they are used again, and the watch may then
+ * miss what is not ordered between two graphs. */
+int software_lane(void);
 bool event_is_valid(cu_event e);
 software_op *op_make(op_kind kind);
 void op_free(software_op *op);
@@ -211,7 +223,7 @@ cu_result graph_break(cu_graph graph);
 /* Returns the capture under way in which the event was recorded, or NULL. */
 cu_graph event_capture(cu_event e);
 
-/* For libraries that queue work of their own. */
-cu_result software_call_queue(const char *name, cu_stream stream, const software_call *call, const void *user);
+/* For libraries that queue work of their own. The function that calls it has asked software_fails. */
+cu_result software_call_queue(cu_stream stream, const software_call *call, const void *user);
 
 #endif

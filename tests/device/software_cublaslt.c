@@ -11,22 +11,27 @@ MEGA_CUBLASLT_FUNCTIONS(X)
 #undef X
 size_t cublasLtGetVersion(void);
 
+/* Each begins with its kind, which is 0 when it is destroyed. */
+enum { LIBRARY = 0x4c69, PRODUCT, MATRIX, PREFERENCE };
 struct cublasLtContext {
-    int unused;
+    unsigned magic;
 };
 struct cublaslt_product_data {
+    unsigned magic;
     unsigned sum_type;
     int32_t transpose[2];
     uint32_t epilogue;
     const void *bias;
 };
 struct cublaslt_matrix_data {
+    unsigned magic;
     uint32_t type; /* NCCL's */
     uint64_t rows, cols;
     int64_t stride, batch_stride;
     int32_t batches;
 };
 struct cublaslt_preference_data {
+    unsigned magic;
     uint64_t workspace_bytes;
 };
 
@@ -133,10 +138,30 @@ static bool is_product(const product_work *w)
 
 /* ---- functions of the library ---- */
 
-static cublas_status enter(const char *name)
+/* Returns `error` if the call is chosen to fail. */
+static cublas_status enter(const char *name, cublas_status error)
 {
-    return software_leave(software_enter_context(name, CU_UNKNOWN)) == CU_OK ? CUBLAS_OK : CUBLAS_INTERNAL_ERROR;
+    if (software_fails(name)) return error;
+    return software_leave(software_enter_library(true)) == CU_OK ? CUBLAS_OK : CUBLAS_INTERNAL_ERROR;
 }
+
+/* Whether a handle is one of this kind that is not destroyed. (Those that are stay where they are.) */
+static bool is_handle(const char *name, const unsigned *magic, unsigned kind)
+{
+    if (magic != NULL && *magic == kind) return true;
+    software_refuse(name, "a handle or description that does not exist, or is destroyed");
+    return false;
+}
+#define IS(name, handle, kind) is_handle(name, (handle) != NULL ? &(handle)->magic : NULL, kind)
+
+static cublas_status destroy(const char *name, unsigned *magic, unsigned kind)
+{
+    if (software_fails(name)) return CUBLAS_INTERNAL_ERROR;
+    if (!is_handle(name, magic, kind)) return CUBLAS_INVALID_VALUE;
+    *magic = 0;
+    return CUBLAS_OK;
+}
+#define DESTROY(name, handle, kind) destroy(name, (handle) != NULL ? &(handle)->magic : NULL, kind)
 
 size_t cublasLtGetVersion(void)
 {
@@ -145,25 +170,25 @@ size_t cublasLtGetVersion(void)
 
 cublas_status cublasLtCreate(cublaslt_handle *out)
 {
-    const cublas_status s = enter("cublasLtCreate");
-    if (s != CUBLAS_OK) return CUBLAS_NOT_INITIALIZED;
-    *out = calloc(1, sizeof **out);
-    return *out != NULL ? CUBLAS_OK : CUBLAS_ALLOC_FAILED;
+    if (enter("cublasLtCreate", CUBLAS_NOT_INITIALIZED) != CUBLAS_OK) return CUBLAS_NOT_INITIALIZED;
+    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    (*out)->magic = LIBRARY;
+    return CUBLAS_OK;
 }
 
 cublas_status cublasLtDestroy(cublaslt_handle handle)
 {
-    free(handle);
-    return CUBLAS_OK;
+    return DESTROY("cublasLtDestroy", handle, LIBRARY);
 }
 
 cublas_status cublasLtMatmulDescCreate(cublaslt_product *out, unsigned sum_type, unsigned scale_type)
 {
-    const cublas_status s = enter("cublasLtMatmulDescCreate");
+    const cublas_status s = enter("cublasLtMatmulDescCreate", CUBLAS_ALLOC_FAILED);
     if (s != CUBLAS_OK) return s;
     if ((sum_type != CUBLAS_SUM_F32 && sum_type != CUBLAS_SUM_TF32) || scale_type != CUBLAS_F32)
         return CUBLAS_NOT_SUPPORTED;
     if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    (*out)->magic = PRODUCT;
     (*out)->sum_type = sum_type;
     (*out)->epilogue = CUBLASLT_PLAIN;
     return CUBLAS_OK;
@@ -171,8 +196,7 @@ cublas_status cublasLtMatmulDescCreate(cublaslt_product *out, unsigned sum_type,
 
 cublas_status cublasLtMatmulDescDestroy(cublaslt_product product)
 {
-    free(product);
-    return CUBLAS_OK;
+    return DESTROY("cublasLtMatmulDescDestroy", product, PRODUCT);
 }
 
 static cublas_status take(void *to, size_t size, const void *value, size_t bytes)
@@ -185,6 +209,8 @@ static cublas_status take(void *to, size_t size, const void *value, size_t bytes
 cublas_status cublasLtMatmulDescSetAttribute(cublaslt_product product, unsigned attribute, const void *value,
                                              size_t bytes)
 {
+    if (software_fails("cublasLtMatmulDescSetAttribute")) return CUBLAS_INTERNAL_ERROR;
+    if (!IS("cublasLtMatmulDescSetAttribute", product, PRODUCT)) return CUBLAS_INVALID_VALUE;
     switch (attribute) {
     case CUBLASLT_TRANSPOSE_A: return take(&product->transpose[0], 4, value, bytes);
     case CUBLASLT_TRANSPOSE_B: return take(&product->transpose[1], 4, value, bytes);
@@ -197,25 +223,26 @@ cublas_status cublasLtMatmulDescSetAttribute(cublaslt_product product, unsigned 
 cublas_status cublasLtMatrixLayoutCreate(cublaslt_matrix *out, unsigned type, uint64_t rows, uint64_t cols,
                                          int64_t stride)
 {
-    const cublas_status s = enter("cublasLtMatrixLayoutCreate");
+    const cublas_status s = enter("cublasLtMatrixLayoutCreate", CUBLAS_ALLOC_FAILED);
     if (s != CUBLAS_OK) return s;
     if (stride < (int64_t)rows) return CUBLAS_INVALID_VALUE;
     if (type != CUBLAS_F32 && type != CUBLAS_F16 && type != CUBLAS_BF16) return CUBLAS_NOT_SUPPORTED;
     if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
-    **out = (struct cublaslt_matrix_data){
-        type == CUBLAS_F32 ? NCCL_F32 : type == CUBLAS_F16 ? NCCL_F16 : NCCL_BF16, rows, cols, stride, 0, 1};
+    const unsigned number = type == CUBLAS_F32 ? NCCL_F32 : type == CUBLAS_F16 ? NCCL_F16 : NCCL_BF16;
+    **out = (struct cublaslt_matrix_data){MATRIX, number, rows, cols, stride, 0, 1};
     return CUBLAS_OK;
 }
 
 cublas_status cublasLtMatrixLayoutDestroy(cublaslt_matrix matrix)
 {
-    free(matrix);
-    return CUBLAS_OK;
+    return DESTROY("cublasLtMatrixLayoutDestroy", matrix, MATRIX);
 }
 
 cublas_status cublasLtMatrixLayoutSetAttribute(cublaslt_matrix matrix, unsigned attribute, const void *value,
                                                size_t bytes)
 {
+    if (software_fails("cublasLtMatrixLayoutSetAttribute")) return CUBLAS_INTERNAL_ERROR;
+    if (!IS("cublasLtMatrixLayoutSetAttribute", matrix, MATRIX)) return CUBLAS_INVALID_VALUE;
     switch (attribute) {
     case CUBLASLT_BATCH_COUNT: return take(&matrix->batches, 4, value, bytes);
     case CUBLASLT_BATCH_STRIDE: return take(&matrix->batch_stride, 8, value, bytes);
@@ -225,26 +252,37 @@ cublas_status cublasLtMatrixLayoutSetAttribute(cublaslt_matrix matrix, unsigned 
 
 cublas_status cublasLtMatmulPreferenceCreate(cublaslt_preference *out)
 {
-    const cublas_status s = enter("cublasLtMatmulPreferenceCreate");
+    const cublas_status s = enter("cublasLtMatmulPreferenceCreate", CUBLAS_ALLOC_FAILED);
     if (s != CUBLAS_OK) return s;
-    return (*out = calloc(1, sizeof **out)) != NULL ? CUBLAS_OK : CUBLAS_ALLOC_FAILED;
+    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    (*out)->magic = PREFERENCE;
+    return CUBLAS_OK;
 }
 
 cublas_status cublasLtMatmulPreferenceDestroy(cublaslt_preference preference)
 {
-    free(preference);
-    return CUBLAS_OK;
+    return DESTROY("cublasLtMatmulPreferenceDestroy", preference, PREFERENCE);
 }
 
 cublas_status cublasLtMatmulPreferenceSetAttribute(cublaslt_preference preference, unsigned attribute,
                                                    const void *value, size_t bytes)
 {
     uint32_t reductions; /* how partial sums are added: no difference here */
+    if (software_fails("cublasLtMatmulPreferenceSetAttribute")) return CUBLAS_INTERNAL_ERROR;
+    if (!IS("cublasLtMatmulPreferenceSetAttribute", preference, PREFERENCE)) return CUBLAS_INVALID_VALUE;
     switch (attribute) {
     case CUBLASLT_WORKSPACE_BYTES: return take(&preference->workspace_bytes, 8, value, bytes);
     case CUBLASLT_REDUCTIONS: return take(&reductions, sizeof reductions, value, bytes);
     default: return CUBLAS_NOT_SUPPORTED;
     }
+}
+
+/* Whether all that describes a product is there. */
+static bool are_handles(const char *name, cublaslt_handle handle, cublaslt_product product, cublaslt_matrix a,
+                        cublaslt_matrix b, cublaslt_matrix c, cublaslt_matrix d)
+{
+    return IS(name, handle, LIBRARY) && IS(name, product, PRODUCT) && IS(name, a, MATRIX) && IS(name, b, MATRIX) &&
+           IS(name, c, MATRIX) && IS(name, d, MATRIX);
 }
 
 /* One algorithm, which wants half of the workspace that it may have. */
@@ -253,10 +291,12 @@ cublas_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle handle, cublaslt_pr
                                              cublaslt_preference preference, int most, cublaslt_choice *choices,
                                              int *count)
 {
-    const cublas_status s = enter("cublasLtMatmulAlgoGetHeuristic");
+    const cublas_status s = enter("cublasLtMatmulAlgoGetHeuristic", CUBLAS_INTERNAL_ERROR);
     *count = 0;
     if (s != CUBLAS_OK) return s;
-    if (handle == NULL || most < 1) return CUBLAS_INVALID_VALUE;
+    if (!are_handles("cublasLtMatmulAlgoGetHeuristic", handle, product, a, b, c, d) || most < 1 ||
+        !IS("cublasLtMatmulAlgoGetHeuristic", preference, PREFERENCE))
+        return CUBLAS_INVALID_VALUE;
     const product_work w = {.product = *product, .a = *a, .b = *b, .c = *c, .d = *d};
     if (!is_product(&w) || !is_matrix(a, NULL)) return CUBLAS_NOT_SUPPORTED;
     memset(choices, 0, sizeof *choices);
@@ -272,6 +312,10 @@ cublas_status cublasLtMatmul(cublaslt_handle handle, cublaslt_product product, c
                              const cublaslt_algorithm *algorithm, void *workspace, size_t workspace_bytes,
                              cu_stream stream)
 {
+    const cublas_status s = enter("cublasLtMatmul", CUBLAS_EXECUTION_FAILED);
+    if (s != CUBLAS_OK) return s;
+    if (!are_handles("cublasLtMatmul", handle, product, a_matrix, b_matrix, c_matrix, d_matrix))
+        return CUBLAS_INVALID_VALUE;
     const software_call call = {"cublasLtMatmul", NULL, product_run, product_note, sizeof(product_work)};
     const product_work w = {*product,
                             *a_matrix,
@@ -286,9 +330,9 @@ cublas_status cublasLtMatmul(cublaslt_handle handle, cublaslt_product product, c
                             *(const float *)beta,
                             workspace,
                             workspace != NULL ? workspace_bytes : 0};
-    if (handle == NULL || (algorithm != NULL && algorithm->data[0] != 1)) return CUBLAS_INVALID_VALUE;
+    if (algorithm != NULL && algorithm->data[0] != 1) return CUBLAS_INVALID_VALUE;
     if (!is_product(&w)) return CUBLAS_INVALID_VALUE;
     if (!is_matrix(a_matrix, a) || !is_matrix(b_matrix, b) || !is_matrix(c_matrix, c) || !is_matrix(d_matrix, d))
         return CUBLAS_NOT_SUPPORTED;
-    return software_call_queue("cublasLtMatmul", stream, &call, &w) == CU_OK ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+    return software_call_queue(stream, &call, &w) == CU_OK ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
 }

@@ -4,6 +4,20 @@
 
 enum { GRAPH_MAGIC = 0x47525048, EXEC_MAGIC = 0x45584543 };
 
+static bool graph_is_valid(cu_graph g)
+{
+    return g != NULL && g->magic == GRAPH_MAGIC;
+}
+static bool exec_is_valid(cu_graph_exec e)
+{
+    return e != NULL && e->magic == EXEC_MAGIC;
+}
+static cu_result refuse(const char *name)
+{
+    software_refuse(name, "no graph, or one that is destroyed");
+    return CU_INVALID_VALUE;
+}
+
 /* ---- capture ---- */
 
 cu_result graph_add(cu_stream s, software_op *op)
@@ -29,12 +43,13 @@ cu_result graph_break(cu_graph graph)
 cu_graph event_capture(cu_event e)
 {
     for (int i = 0; i < MOST_STREAMS; i++) {
-        cu_graph g = software.stream[i].capture;
+        cu_graph g = software.stream[i] != NULL ? software.stream[i]->capture : NULL;
         if (g != NULL && g->id == e->capture_id) return g;
     }
     return NULL;
 }
 
+/* Graphs, and those that can be launched, stay where they are, so that a later call with one of them is refused. */
 static void graph_drop(cu_graph g)
 {
     if (--g->owners > 0) return;
@@ -42,15 +57,14 @@ static void graph_drop(cu_graph g)
         for (uint32_t i = 0; i < g->branch[b].count; i++) op_free(g->branch[b].nodes[i].op);
         free(g->branch[b].nodes);
     }
-    g->magic = 0;
-    free(g);
+    memset(g->branch, 0, sizeof g->branch);
 }
 
 cu_result cuStreamBeginCapture_v2(cu_stream stream, unsigned mode)
 {
     const cu_result r = software_enter_context("cuStreamBeginCapture_v2", CU_OUT_OF_MEMORY);
     if (r != CU_OK) return software_leave(r);
-    if (!stream_is_valid(stream)) return software_leave(CU_INVALID_HANDLE);
+    if (!stream_is_valid(stream)) return software_leave(software_refuse("cuStreamBeginCapture_v2", NO_STREAM));
     if (mode > 2 || stream->capture != NULL) return software_leave(CU_INVALID_VALUE);
     cu_graph g = calloc(1, sizeof *g);
     if (g == NULL) return software_leave(CU_OUT_OF_MEMORY);
@@ -63,7 +77,7 @@ cu_result cuStreamBeginCapture_v2(cu_stream stream, unsigned mode)
 cu_result cuStreamEndCapture(cu_stream stream, cu_graph *out)
 {
     cu_result r = software_enter_context("cuStreamEndCapture", CU_CAPTURE_INVALIDATED);
-    if (r == CU_OK && !stream_is_valid(stream)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuStreamEndCapture", NO_STREAM);
     if (r == CU_OK && stream->capture == NULL) r = CU_INVALID_VALUE;
     if (r == CU_OK && stream->capture->origin != stream->number) r = CU_CAPTURE_UNMATCHED;
     if (r != CU_OK) return software_leave(r);
@@ -71,11 +85,12 @@ cu_result cuStreamEndCapture(cu_stream stream, cu_graph *out)
     bool is_joined = true; /* the first stream comes after all that was captured in others */
     for (int b = 0; b < MOST_STREAMS; b++) {
         is_joined = is_joined && stream->need[b] == g->branch[b].count;
-        if (software.stream[b].capture == g) software.stream[b].capture = NULL;
+        if (software.stream[b] != NULL && software.stream[b]->capture == g) software.stream[b]->capture = NULL;
     }
     *out = NULL;
     if (g->is_broken || !is_joined) {
         r = g->is_broken ? CU_CAPTURE_INVALIDATED : CU_CAPTURE_UNJOINED;
+        g->magic = 0;
         graph_drop(g);
         return software_leave(r);
     }
@@ -86,9 +101,11 @@ cu_result cuStreamEndCapture(cu_stream stream, cu_graph *out)
 cu_result cuGraphDestroy(cu_graph graph)
 {
     cu_result r = software_enter_context("cuGraphDestroy", CU_INVALID_VALUE);
-    if (r == CU_OK && (graph == NULL || graph->magic != GRAPH_MAGIC)) r = CU_INVALID_VALUE;
-    if (r == CU_OK) graph_drop(graph);
-    return software_leave(r);
+    if (r == CU_OK && !graph_is_valid(graph)) r = refuse("cuGraphDestroy");
+    if (r != CU_OK) return software_leave(r);
+    graph->magic = 0; /* a launch of it, or what was made of it, may still use the rest */
+    graph_drop(graph);
+    return software_leave(CU_OK);
 }
 
 /* ---- graphs that can be launched ---- */
@@ -97,26 +114,21 @@ static void exec_drop(cu_graph_exec e)
 {
     if (--e->owners > 0) return;
     graph_drop(e->graph);
-    e->magic = 0;
-    free(e);
+    e->graph = NULL;
 }
 
 cu_result cuGraphInstantiateWithFlags(cu_graph_exec *out, cu_graph graph, unsigned long long flags)
 {
     cu_result r = software_enter_context("cuGraphInstantiateWithFlags", CU_OUT_OF_MEMORY);
-    if (r == CU_OK && (graph == NULL || graph->magic != GRAPH_MAGIC || flags != 0)) r = CU_INVALID_VALUE;
+    if (r == CU_OK && !graph_is_valid(graph)) r = refuse("cuGraphInstantiateWithFlags");
+    if (r == CU_OK && flags != 0) r = CU_INVALID_VALUE;
     if (r != CU_OK) return software_leave(r);
     cu_graph_exec e = calloc(1, sizeof *e);
     if (e == NULL) return software_leave(CU_OUT_OF_MEMORY);
     *e = (struct CUgraphExec_st){.magic = EXEC_MAGIC, .owners = 1, .graph = graph};
     graph->owners++;
-    /* Branches are lanes of the watch, beside those of streams. When all are in use they are used again, and the watch
-     * may then miss what is not ordered between two graphs. */
-    for (int b = 0; b < MOST_STREAMS; b++) {
-        if (graph->branch[b].count == 0) continue;
-        e->lane[b] = software.next_lane;
-        software.next_lane = software.next_lane + 1 < WATCH_LANES ? software.next_lane + 1 : MOST_STREAMS;
-    }
+    for (int b = 0; b < MOST_STREAMS; b++)
+        if (graph->branch[b].count > 0) e->lane[b] = software_lane();
     *out = e;
     return software_leave(CU_OK);
 }
@@ -124,9 +136,11 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *out, cu_graph graph, unsign
 cu_result cuGraphExecDestroy(cu_graph_exec exec)
 {
     cu_result r = software_enter_context("cuGraphExecDestroy", CU_INVALID_VALUE);
-    if (r == CU_OK && (exec == NULL || exec->magic != EXEC_MAGIC)) r = CU_INVALID_VALUE;
-    if (r == CU_OK) exec_drop(exec);
-    return software_leave(r);
+    if (r == CU_OK && !exec_is_valid(exec)) r = refuse("cuGraphExecDestroy");
+    if (r != CU_OK) return software_leave(r);
+    exec->magic = 0;
+    exec_drop(exec);
+    return software_leave(CU_OK);
 }
 
 /* ---- launches ---- */
@@ -186,8 +200,8 @@ cu_result graph_queue(cu_graph_exec exec, cu_stream s)
 cu_result cuGraphLaunch(cu_graph_exec exec, cu_stream stream)
 {
     cu_result r = software_enter_context("cuGraphLaunch", CU_OUT_OF_MEMORY);
-    if (r == CU_OK && (exec == NULL || exec->magic != EXEC_MAGIC)) r = CU_INVALID_VALUE;
-    if (r == CU_OK && !stream_is_valid(stream)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !exec_is_valid(exec)) r = refuse("cuGraphLaunch");
+    if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuGraphLaunch", NO_STREAM);
     if (r == CU_OK && stream->capture != NULL) r = CU_CAPTURE_UNSUPPORTED;
     return software_leave(r == CU_OK ? graph_queue(exec, stream) : r);
 }

@@ -18,7 +18,7 @@ MEGA_NCCL_FUNCTIONS(X)
 #undef X
 const char *ncclGetErrorString(nccl_result error);
 
-enum { MOST_RANKS = 16, MAILBOX = 64 << 10, MOST_GROUP = 256 };
+enum { MOST_RANKS = 16, MAILBOX = 64 << 10, MOST_GROUP = 256, COMM_MAGIC = 0x434f4d4d };
 typedef enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECEIVE } collective;
 static const char *const names[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast", "send", "receive"};
 
@@ -43,6 +43,7 @@ typedef struct shared_comm {
 } shared_comm;
 
 struct ncclComm {
+    unsigned magic; /* 0 when it was destroyed or aborted; it stays, for work that is queued still uses it */
     shared_comm *shared;
     int rank, ranks;
     atomic_bool is_aborted; /* by any thread, and so is the error read */
@@ -273,25 +274,41 @@ static void group_note(void *user)
 
 static _Thread_local struct {
     int depth;
+    nccl_result error; /* of a call since the group began: the whole group is not made */
     cu_stream stream;
     group_work work;
 } group;
 
 static nccl_result group_queue(void)
 {
-    static const char *const functions[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
-                                            "ncclBroadcast", "ncclSend",      "ncclRecv"};
     const size_t bytes = offsetof(group_work, work) + (size_t)group.work.count * sizeof *group.work.work;
     if (group.work.count == 0) return NCCL_OK;
     const uint32_t kind = group.work.work[0].asked.kind;
     const software_call call = {names[kind], group_queued, group_run, group_note, bytes};
-    const cu_result r = software_call_queue(functions[kind], group.stream, &call, &group.work);
+    const cu_result r = software_call_queue(group.stream, &call, &group.work);
     group.work.count = 0;
     return r == CU_OK ? NCCL_OK : NCCL_CUDA_ERROR;
 }
 
+/* The outermost group ends: it is made, or forgotten if one of its calls has failed. */
+static nccl_result group_end(void)
+{
+    const nccl_result error = group.error;
+    group.error = NCCL_OK;
+    if (error == NCCL_OK) return group_queue();
+    group.work.count = 0;
+    return error;
+}
+
+static nccl_result group_fail(nccl_result error)
+{
+    if (group.depth > 0 && group.error == NCCL_OK) group.error = error;
+    return error;
+}
+
 nccl_result ncclGroupStart(void)
 {
+    if (software_fails("ncclGroupStart")) return NCCL_INTERNAL_ERROR;
     group.depth++;
     return NCCL_OK;
 }
@@ -299,18 +316,29 @@ nccl_result ncclGroupStart(void)
 nccl_result ncclGroupEnd(void)
 {
     if (group.depth == 0) return NCCL_INVALID_USAGE;
-    return --group.depth == 0 ? group_queue() : NCCL_OK;
+    const nccl_result error = software_fails("ncclGroupEnd") ? group_fail(NCCL_SYSTEM_ERROR) : NCCL_OK;
+    return --group.depth == 0 ? group_end() : error;
+}
+
+static bool is_comm(const char *name, nccl_comm comm)
+{
+    if (comm != NULL && comm->magic == COMM_MAGIC) return true;
+    software_refuse(name, "no communicator, or one that was destroyed or aborted");
+    return false;
 }
 
 static nccl_result add(collective kind, const void *in, void *out, size_t count, unsigned type, unsigned op,
                        unsigned root, nccl_comm comm, cu_stream stream)
 {
-    if (comm == NULL || number_bytes(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
-        return NCCL_INVALID_ARGUMENT;
-    if (comm->error != NCCL_OK) return comm->error;
+    static const char *const functions[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
+                                            "ncclBroadcast", "ncclSend",      "ncclRecv"};
+    if (software_fails(functions[kind])) return group_fail(NCCL_SYSTEM_ERROR);
+    if (!is_comm(functions[kind], comm) || number_bytes(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
+        return group_fail(NCCL_INVALID_ARGUMENT);
+    if (comm->error != NCCL_OK) return group_fail(comm->error);
     if (group.work.count > 0 && (group.stream != stream || group.work.count == MOST_GROUP)) {
         software_say("NCCL: a group of more than one stream, or of more than %d calls", MOST_GROUP);
-        return NCCL_INVALID_USAGE;
+        return group_fail(NCCL_INVALID_USAGE);
     }
     group.stream = stream;
     group.work.work[group.work.count++] =
@@ -350,6 +378,7 @@ nccl_result ncclRecv(void *out, size_t count, unsigned type, int from, nccl_comm
 
 nccl_result ncclGetVersion(int *version)
 {
+    if (software_fails("ncclGetVersion")) return NCCL_SYSTEM_ERROR;
     *version = 22000;
     return NCCL_OK;
 }
@@ -370,6 +399,7 @@ const char *ncclGetErrorString(nccl_result error)
 nccl_result ncclGetUniqueId(nccl_id *out)
 {
     static atomic_uint made;
+    if (software_fails("ncclGetUniqueId")) return NCCL_SYSTEM_ERROR;
     memset(out, 0, sizeof *out);
     snprintf(out->internal, sizeof out->internal, "/mega_nccl_%d_%u", (int)getpid(), atomic_fetch_add(&made, 1));
     return NCCL_OK;
@@ -378,13 +408,15 @@ nccl_result ncclGetUniqueId(nccl_id *out)
 nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
 {
     if (ranks < 1 || ranks > MOST_RANKS || rank < 0 || rank >= ranks) return NCCL_INVALID_ARGUMENT;
-    if (software_leave(software_enter("ncclCommInitRank", CU_UNKNOWN)) != CU_OK) return NCCL_CUDA_ERROR;
+    if (software_fails("ncclCommInitRank")) return NCCL_SYSTEM_ERROR;
+    if (software_leave(software_enter_library(true)) != CU_OK) return NCCL_CUDA_ERROR;
     const int file = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
     if (file < 0 || ftruncate(file, sizeof(shared_comm)) != 0) return NCCL_SYSTEM_ERROR;
     shared_comm *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     nccl_comm c = calloc(1, sizeof *c);
     if (s == MAP_FAILED || c == NULL) return NCCL_SYSTEM_ERROR;
+    c->magic = COMM_MAGIC;
     c->shared = s;
     c->rank = rank;
     c->ranks = ranks;
@@ -402,22 +434,30 @@ nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
     return NCCL_OK;
 }
 
-/* Work that is queued still uses the communicator, so that it is not freed. */
 nccl_result ncclCommDestroy(nccl_comm comm)
 {
-    return comm == NULL ? NCCL_INVALID_ARGUMENT : NCCL_OK;
-}
-
-nccl_result ncclCommAbort(nccl_comm comm)
-{
-    if (comm == NULL) return NCCL_INVALID_ARGUMENT;
-    comm->is_aborted = true;
+    if (software_fails("ncclCommDestroy")) return NCCL_INTERNAL_ERROR;
+    if (!is_comm("ncclCommDestroy", comm)) return NCCL_INVALID_ARGUMENT;
+    comm->magic = 0;
     return NCCL_OK;
 }
 
+/* Ends it also where the call is chosen to fail. */
+nccl_result ncclCommAbort(nccl_comm comm)
+{
+    const bool fails = software_fails("ncclCommAbort");
+    if (!is_comm("ncclCommAbort", comm)) return NCCL_INVALID_ARGUMENT;
+    comm->magic = 0;
+    comm->is_aborted = true;
+    return fails ? NCCL_INTERNAL_ERROR : NCCL_OK;
+}
+
+/* The call that is chosen to fail finds that another rank is lost: all later calls say so. */
 nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
 {
-    if (comm == NULL) return NCCL_INVALID_ARGUMENT;
+    const bool fails = software_fails("ncclCommGetAsyncError");
+    if (!is_comm("ncclCommGetAsyncError", comm)) return NCCL_INVALID_ARGUMENT;
+    if (fails) comm->error = NCCL_REMOTE_ERROR;
     *error = comm->error;
     return NCCL_OK;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { EVENT_MAGIC = 0x45564e54 };
+enum { EVENT_MAGIC = 0x45564e54, STREAM_MAGIC = 0x53545245 };
 
 void clock_join(watch_clock *a, const watch_clock *b)
 {
@@ -13,15 +13,22 @@ void clock_join(watch_clock *a, const watch_clock *b)
         if (b->at[i] > a->at[i]) a->at[i] = b->at[i];
 }
 
+/* Streams and events are never given back, so that a destroyed one is known for what it is. */
 bool stream_is_valid(cu_stream s)
 {
-    return s >= software.stream && s < software.stream + MOST_STREAMS && s->is_alive;
+    return s != NULL && s->magic == STREAM_MAGIC;
 }
 
-/* Events are never given back, so that a destroyed one is known for what it is. */
 bool event_is_valid(cu_event e)
 {
     return e != NULL && e->magic == EVENT_MAGIC;
+}
+
+int software_lane(void)
+{
+    const int lane = software.next_lane;
+    software.next_lane = lane + 1 < WATCH_LANES ? lane + 1 : MOST_STREAMS;
+    return lane;
 }
 
 /* ---- pieces of work ---- */
@@ -175,10 +182,10 @@ cu_result stream_add(cu_stream s, software_op *op)
     queued_begin(q);
     if (op->kind == OP_WAIT) clock_join(&s->clock, &op->event->clock);
     clock_join(&s->clock, &software.host);
-    q->order.lane = s->number;
+    q->order.lane = s->lane;
     q->order.after = s->clock;
     if (op->kind != OP_WAIT && op->kind != OP_RECORD)
-        q->order.number = s->clock.at[s->number] = ++software.lane_count[s->number];
+        q->order.number = s->clock.at[s->lane] = ++software.lane_count[s->lane];
     if (op->kind == OP_RECORD) op->event->clock = s->clock;
     *s->last = q;
     s->last = &q->next;
@@ -188,7 +195,7 @@ cu_result stream_add(cu_stream s, software_op *op)
 /* How many pieces of the stream could run now. */
 static unsigned ready_in(const struct CUstream_st *s)
 {
-    const queued *q = s->first;
+    const queued *q = s != NULL ? s->first : NULL;
     if (q == NULL) return 0;
     if (q->op->kind == OP_WAIT) return q->record->is_done;
     if (q->op->kind == OP_GRAPH) return graph_run_is_done(q->graph) ? 1 : graph_run_ready(q->graph);
@@ -218,12 +225,12 @@ static void run_one(struct CUstream_st *s, unsigned which)
 bool software_pump(void)
 {
     unsigned ready[MOST_STREAMS], all = 0;
-    for (int i = 0; i < MOST_STREAMS; i++) all += ready[i] = ready_in(&software.stream[i]);
+    for (int i = 0; i < MOST_STREAMS; i++) all += ready[i] = ready_in(software.stream[i]);
     if (all == 0 || software.sticky != CU_OK) return false;
     unsigned which = software_draw() % all;
     for (int i = 0; i < MOST_STREAMS; i++) {
         if (which < ready[i]) {
-            run_one(&software.stream[i], which);
+            run_one(software.stream[i], which);
             return true;
         }
         which -= ready[i];
@@ -261,17 +268,18 @@ cu_result software_finish_all(void)
     software.counts.waits++;
     while (software_pump()) continue;
     for (int i = 0; i < MOST_STREAMS; i++) {
-        if (software.stream[i].first != NULL) return stuck();
-        clock_join(&software.host, &software.stream[i].clock);
+        if (software.stream[i] == NULL) continue;
+        if (software.stream[i]->first != NULL) return stuck();
+        clock_join(&software.host, &software.stream[i]->clock);
     }
     return software.sticky;
 }
 
-cu_result software_call_queue(const char *name, cu_stream stream, const software_call *call, const void *user)
+cu_result software_call_queue(cu_stream stream, const software_call *call, const void *user)
 {
-    const cu_result r = software_enter(name, CU_UNKNOWN);
+    const cu_result r = software_enter_library(false);
     if (r != CU_OK) return software_leave(r);
-    if (!stream_is_valid(stream)) return software_leave(CU_INVALID_HANDLE);
+    if (!stream_is_valid(stream)) return software_leave(software_refuse(call->name, NO_STREAM));
     software_op *op = op_make(OP_CALL);
     op->call = *call;
     if ((op->memory = malloc(call->user_bytes)) == NULL) abort();
@@ -281,16 +289,38 @@ cu_result software_call_queue(const char *name, cu_stream stream, const software
 
 /* ---- streams ---- */
 
+/* The lane of a stream in this place. An earlier stream there may have left work for which the host has not waited:
+ * the new one does not come after it, and needs another lane. */
+static int stream_lane(int place)
+{
+    return software.host.at[place] == software.lane_count[place] ? place : software_lane();
+}
+
 static cu_result stream_create(cu_stream *out, unsigned flags)
 {
     if (flags != CU_NON_BLOCKING) return CU_INVALID_VALUE;
-    for (int i = 0; i < MOST_STREAMS; i++)
-        if (!software.stream[i].is_alive) {
-            *out = &software.stream[i];
-            (*out)->is_alive = true;
-            return CU_OK;
-        }
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        if (software.stream[i] != NULL) continue;
+        cu_stream s = calloc(1, sizeof *s);
+        if (s == NULL) break;
+        *s = (struct CUstream_st){.magic = STREAM_MAGIC, .number = i, .lane = stream_lane(i), .last = &s->first};
+        *out = software.stream[i] = s;
+        return CU_OK;
+    }
     return CU_OUT_OF_MEMORY;
+}
+
+void stream_end(cu_stream s)
+{
+    while (s->first != NULL) {
+        queued *q = s->first;
+        s->first = q->next;
+        queued_free(q);
+    }
+    free(s->operands);
+    s->operands = NULL;
+    s->magic = 0;
+    software.stream[s->number] = NULL;
 }
 
 cu_result cuStreamCreate(cu_stream *out, unsigned flags)
@@ -304,7 +334,7 @@ static cu_result enter_stream(const char *name, cu_result error, cu_stream s, bo
 {
     const cu_result r = software_enter_context(name, error);
     if (r != CU_OK) return r;
-    if (!stream_is_valid(s)) return CU_INVALID_HANDLE;
+    if (!stream_is_valid(s)) return software_refuse(name, NO_STREAM);
     return waits && s->capture != NULL ? graph_break(s->capture) : CU_OK;
 }
 
@@ -313,7 +343,7 @@ cu_result cuStreamDestroy_v2(cu_stream stream)
     cu_result r = enter_stream("cuStreamDestroy_v2", CU_INVALID_HANDLE, stream, true);
     if (r != CU_OK) return software_leave(r);
     r = stream_run(stream); /* the real one returns at once: the host has waited for nothing */
-    stream->is_alive = false;
+    stream_end(stream);
     return software_leave(r);
 }
 
@@ -359,7 +389,7 @@ cu_result cuEventCreate(cu_event *out, unsigned flags)
 static cu_result enter_event(const char *name, cu_result error, cu_event e)
 {
     const cu_result r = software_enter_context(name, error);
-    return r == CU_OK && !event_is_valid(e) ? CU_INVALID_HANDLE : r;
+    return r == CU_OK && !event_is_valid(e) ? software_refuse(name, "no event, or one that is destroyed") : r;
 }
 
 cu_result cuEventDestroy_v2(cu_event event)
@@ -372,7 +402,7 @@ cu_result cuEventDestroy_v2(cu_event event)
 cu_result cuEventRecord(cu_event event, cu_stream stream)
 {
     cu_result r = enter_event("cuEventRecord", CU_INVALID_HANDLE, event);
-    if (r == CU_OK && !stream_is_valid(stream)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuEventRecord", NO_STREAM);
     if (r != CU_OK) return software_leave(r);
     event->capture_id = stream->capture != NULL ? stream->capture->id : 0;
     if (stream->capture != NULL) { /* a place in the graph, and no work */
@@ -403,7 +433,7 @@ static cu_result capture_join(cu_stream s, cu_event e)
 cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags)
 {
     cu_result r = enter_event("cuStreamWaitEvent", CU_INVALID_HANDLE, event);
-    if (r == CU_OK && !stream_is_valid(stream)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuStreamWaitEvent", NO_STREAM);
     if (r == CU_OK && flags != 0) r = CU_INVALID_VALUE;
     if (r != CU_OK) return software_leave(r);
     if (stream->capture != NULL || event->capture_id != 0) return software_leave(capture_join(stream, event));

@@ -8,7 +8,7 @@ static cu_result enter_range(const char *name, cu_stream stream, cu_address at, 
 {
     const cu_result r = software_enter_context(name, CU_LAUNCH_FAILED);
     if (r != CU_OK) return r;
-    if (!stream_is_valid(stream)) return CU_INVALID_HANDLE;
+    if (!stream_is_valid(stream)) return software_refuse(name, NO_STREAM);
     if (bytes == 0 || software_is_device((const void *)(uintptr_t)at, bytes)) return CU_OK;
     software_say("%s: %zu bytes at %p are not inside an allocation", name, bytes, (void *)(uintptr_t)at);
     return CU_INVALID_VALUE;
@@ -97,6 +97,7 @@ struct CUfunc_st {
     size_t most_shared;
     cu_function next; /* of the module */
 };
+#define NO_FUNCTION "no function, or one of a module that is unloaded"
 enum { FUNCTION_MAGIC = 0x46554e43, MODULE_MAGIC = 0x4d4f444c, MOST_NAME = 128 };
 
 static bool function_is_valid(cu_function f)
@@ -110,7 +111,8 @@ cu_result cuLaunchKernel(cu_function function, unsigned blocks_x, unsigned block
 {
     const cu_result r = software_enter_context("cuLaunchKernel", CU_LAUNCH_OUT_OF_RESOURCES);
     if (r != CU_OK) return software_leave(r);
-    if (!function_is_valid(function) || !stream_is_valid(stream)) return software_leave(CU_INVALID_HANDLE);
+    if (!function_is_valid(function)) return software_leave(software_refuse("cuLaunchKernel", NO_FUNCTION));
+    if (!stream_is_valid(stream)) return software_leave(software_refuse("cuLaunchKernel", NO_STREAM));
     const device_kernel *k = function->kernel;
     const char *what = NULL;
     if (threads_x != k->threads || threads_y != 1 || threads_z != 1) what = "blocks of another size than KERNEL gives";
@@ -138,7 +140,7 @@ cu_result mega_software_cuda_operands(cu_stream stream, int count, const cu_addr
 {
     const cu_result r = software_enter_context("mega_software_cuda_operands", CU_INVALID_VALUE);
     if (r != CU_OK) return software_leave(r);
-    if (!stream_is_valid(stream)) return software_leave(CU_INVALID_HANDLE);
+    if (!stream_is_valid(stream)) return software_leave(software_refuse("mega_software_cuda_operands", NO_STREAM));
     if (count < 1 || count > MOST_OPERANDS) return software_leave(CU_INVALID_VALUE);
     free(stream->operands);
     if ((stream->operands = malloc((size_t)count * sizeof *stream->operands)) == NULL) abort();
@@ -220,13 +222,20 @@ static cu_result image_read(cu_module m, const char *image, const char **error)
     return strstr(image, ".version") != NULL ? ptx_read(m, image, error) : CU_INVALID_IMAGE;
 }
 
-/* Its functions are not freed: a later call with one of them is refused instead of reading freed memory. */
-static void module_free(cu_module m)
+/* It and its functions stay where they are, so that a later call with one of them is refused instead of reading freed
+ * memory. */
+static void module_end(cu_module m)
 {
     m->magic = 0;
     for (cu_function f = m->functions; f != NULL; f = f->next) f->magic = 0;
     free(m->names);
-    free(m);
+    m->names = NULL;
+    m->count = 0;
+}
+
+static bool module_is_valid(cu_module m)
+{
+    return m != NULL && m->magic == MODULE_MAGIC;
 }
 
 /* Writes into the caller's buffer why an image was refused, as the compiler of the driver does. */
@@ -254,18 +263,19 @@ cu_result cuModuleLoadDataEx(cu_module *out, const void *image, unsigned options
     m->magic = MODULE_MAGIC;
     r = image_read(m, image, &error);
     log_write(error, options, option, value);
-    if (r != CU_OK) module_free(m);
+    if (r == CU_OK) *out = m;
     else
-        *out = m;
+        module_end(m);
     return software_leave(r);
 }
 
 cu_result cuModuleUnload(cu_module module)
 {
     cu_result r = software_enter_context("cuModuleUnload", CU_INVALID_HANDLE);
-    if (r == CU_OK && (module == NULL || module->magic != MODULE_MAGIC)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !module_is_valid(module))
+        r = software_refuse("cuModuleUnload", "no module, or one that is unloaded");
     if (r == CU_OK) r = software_finish_all();
-    if (r == CU_OK) module_free(module);
+    if (r == CU_OK) module_end(module);
     return software_leave(r);
 }
 
@@ -282,7 +292,8 @@ cu_result cuModuleGetFunction(cu_function *out, cu_module module, const char *na
 {
     const cu_result r = software_enter_context("cuModuleGetFunction", CU_NOT_FOUND);
     if (r != CU_OK) return software_leave(r);
-    if (module == NULL || module->magic != MODULE_MAGIC) return software_leave(CU_INVALID_HANDLE);
+    if (!module_is_valid(module))
+        return software_leave(software_refuse("cuModuleGetFunction", "no module, or one that is unloaded"));
     const device_kernel *k = module_kernel(module, name);
     if (k == NULL) return software_leave(CU_NOT_FOUND);
     cu_function f = calloc(1, sizeof *f);
@@ -295,7 +306,7 @@ cu_result cuModuleGetFunction(cu_function *out, cu_module module, const char *na
 cu_result cuFuncGetAttribute(int *value, unsigned attribute, cu_function function)
 {
     cu_result r = software_enter_context("cuFuncGetAttribute", CU_INVALID_HANDLE);
-    if (r == CU_OK && !function_is_valid(function)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !function_is_valid(function)) r = software_refuse("cuFuncGetAttribute", NO_FUNCTION);
     if (r != CU_OK) return software_leave(r);
     *value = attribute == CU_FUNCTION_MAX_THREADS            ? (int)function->kernel->threads
              : attribute == CU_FUNCTION_REGISTERS            ? 32
@@ -307,7 +318,7 @@ cu_result cuFuncGetAttribute(int *value, unsigned attribute, cu_function functio
 cu_result cuFuncSetAttribute(cu_function function, unsigned attribute, int value)
 {
     cu_result r = software_enter_context("cuFuncSetAttribute", CU_INVALID_VALUE);
-    if (r == CU_OK && !function_is_valid(function)) r = CU_INVALID_HANDLE;
+    if (r == CU_OK && !function_is_valid(function)) r = software_refuse("cuFuncSetAttribute", NO_FUNCTION);
     if (r == CU_OK && (attribute != CU_FUNCTION_DYNAMIC_SHARED_BYTES || value < 0 || value > DEVICE_MOST_SHARED))
         r = CU_INVALID_VALUE;
     if (r == CU_OK) function->most_shared = (size_t)value > DEVICE_STATIC_SHARED ? (size_t)value : DEVICE_STATIC_SHARED;

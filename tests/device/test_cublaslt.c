@@ -5,6 +5,7 @@
 #include "number.h"
 #include "software.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define X(name, symbol, params) cublas_status symbol params;
@@ -158,9 +159,69 @@ static void refusals_and_order(void **state)
     assert_has(watch_first_report(), "no event orders it after a");
 }
 
+/* Every call fails in turn, and what is destroyed is refused. */
+static bool product_runs(void)
+{
+    cublaslt_handle h = NULL;
+    cublaslt_product p = NULL;
+    cublaslt_matrix a = NULL;
+    cublaslt_preference preference = NULL;
+    cublaslt_choice choice;
+    const int32_t transpose = CUBLASLT_TRANSPOSE, batches = 1;
+    const uint64_t bytes = WORKSPACE;
+    const float one = 1, zero = 0;
+    int count = 0;
+    if (cublasLtCreate(&h) != CUBLAS_OK) return false;
+    bool is_ok =
+        cublasLtMatmulDescCreate(&p, CUBLAS_SUM_F32, CUBLAS_F32) == CUBLAS_OK &&
+        cublasLtMatmulDescSetAttribute(p, CUBLASLT_TRANSPOSE_A, &transpose, sizeof transpose) == CUBLAS_OK &&
+        cublasLtMatrixLayoutCreate(&a, CUBLAS_F32, 16, 16, 16) == CUBLAS_OK &&
+        cublasLtMatrixLayoutSetAttribute(a, CUBLASLT_BATCH_COUNT, &batches, sizeof batches) == CUBLAS_OK &&
+        cublasLtMatmulPreferenceCreate(&preference) == CUBLAS_OK &&
+        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_WORKSPACE_BYTES, &bytes, sizeof bytes) == CUBLAS_OK &&
+        cublasLtMatmulAlgoGetHeuristic(h, p, a, a, a, a, preference, 1, &choice, &count) == CUBLAS_OK &&
+        cublasLtMatmul(h, p, &one, pointer(at_a), a, pointer(at_b), a, &zero, pointer(at_c), a, pointer(at_c), a,
+                       &choice.algorithm, pointer(at_work), WORKSPACE, stream) == CUBLAS_OK &&
+        cuStreamSynchronize(stream) == CU_OK;
+    is_ok = is_ok && cublasLtMatrixLayoutDestroy(a) == CUBLAS_OK &&
+            cublasLtMatrixLayoutDestroy(a) == CUBLAS_INVALID_VALUE &&
+            cublasLtMatmulAlgoGetHeuristic(h, p, a, a, a, a, preference, 1, &choice, &count) == CUBLAS_INVALID_VALUE;
+    return is_ok && cublasLtMatmulDescDestroy(p) == CUBLAS_OK &&
+           cublasLtMatmulPreferenceDestroy(preference) == CUBLAS_OK && cublasLtDestroy(h) == CUBLAS_OK &&
+           cublasLtDestroy(h) == CUBLAS_INVALID_VALUE;
+}
+
+static void failing_calls(void **state)
+{
+    static const char *const functions[] = {"cublasLtCreate",
+                                            "cublasLtMatmulDescCreate",
+                                            "cublasLtMatmulDescSetAttribute",
+                                            "cublasLtMatrixLayoutCreate",
+                                            "cublasLtMatrixLayoutSetAttribute",
+                                            "cublasLtMatmulPreferenceCreate",
+                                            "cublasLtMatmulPreferenceSetAttribute",
+                                            "cublasLtMatmulAlgoGetHeuristic",
+                                            "cublasLtMatmul",
+                                            "cublasLtMatrixLayoutDestroy",
+                                            "cublasLtMatmulDescDestroy",
+                                            "cublasLtMatmulPreferenceDestroy",
+                                            "cublasLtDestroy"};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        char text[60];
+        snprintf(text, sizeof text, "%s:%d", functions[i], i == 0 ? 2 : 1); /* `begin` makes a handle too */
+        setenv("MEGA_SOFTWARE_CUDA_FAIL", text, 1);
+        assert_int_equal(begin(state), 0);
+        unsetenv("MEGA_SOFTWARE_CUDA_FAIL");
+        inputs(NCCL_F32);
+        assert_false(product_runs());
+        assert_true(product_runs()); /* it was that call alone */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup(values, begin),
-                                       cmocka_unit_test_setup(refusals_and_order, begin)};
+                                       cmocka_unit_test_setup(refusals_and_order, begin),
+                                       cmocka_unit_test(failing_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -346,11 +346,58 @@ static void handles(void **state)
     assert_int_equal(cuEventRecord(e, s), CU_INVALID_HANDLE);
 }
 
+/* What is destroyed is known for it, also when something new has taken its place. */
+static void destroyed_handles(void **state)
+{
+    (void)state;
+    const scale_args a = {0};
+    cu_stream old = stream(), s;
+    cu_module m = NULL;
+    cu_function f = NULL;
+    cu_graph graph = NULL;
+    cu_graph_exec exec = NULL;
+    ok(cuStreamDestroy_v2(old));
+    s = stream();
+    assert_int_equal(cuStreamDestroy_v2(old), CU_INVALID_HANDLE);
+    ok(cuStreamQuery(s));
+    ok(cuModuleLoadDataEx(&m, ptx, 0, NULL, NULL));
+    ok(cuModuleGetFunction(&f, m, "test_scale"));
+    ok(cuModuleUnload(m));
+    assert_int_equal(cuModuleUnload(m), CU_INVALID_HANDLE);
+    assert_int_equal(cuModuleGetFunction(&f, m, "test_scale"), CU_INVALID_HANDLE);
+    assert_int_equal(launch(f, 1, 64, 0, s, (void *)&a), CU_INVALID_HANDLE);
+    ok(cuStreamBeginCapture_v2(s, CU_CAPTURE_THREAD));
+    ok(cuStreamEndCapture(s, &graph));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    ok(cuGraphDestroy(graph));
+    assert_int_equal(cuGraphDestroy(graph), CU_INVALID_VALUE);
+    assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), CU_INVALID_VALUE);
+    ok(cuGraphLaunch(exec, s));
+    ok(cuGraphExecDestroy(exec));
+    assert_int_equal(cuGraphLaunch(exec, s), CU_INVALID_VALUE);
+    assert_int_equal(cuGraphExecDestroy(exec), CU_INVALID_VALUE);
+    ok(cuStreamSynchronize(s));
+}
+
+static void contexts(void **state)
+{
+    (void)state;
+    cu_address a;
+    int other;
+    assert_int_equal(cuCtxSetCurrent((cu_context)(void *)&other), CU_INVALID_CONTEXT);
+    ok(cuDevicePrimaryCtxRelease_v2(0));
+    assert_int_equal(cuMemAlloc_v2(&a, 16), CU_INVALID_CONTEXT);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CU_INVALID_CONTEXT);
+    assert_int_equal(cuCtxSetCurrent(context), CU_INVALID_CONTEXT);
+    ok(cuDevicePrimaryCtxRetain(&context, 0));
+    ok(cuMemAlloc_v2(&a, 16));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, begin)
-    const struct CMUnitTest tests[] = {TEST(devices),     TEST(memory),       TEST(copies),
-                                       TEST(early_reuse), TEST(modules),      TEST(launches),
-                                       TEST(operands),    TEST(host_touches), TEST(handles)};
+    const struct CMUnitTest tests[] = {
+        TEST(devices),  TEST(memory),       TEST(copies),  TEST(early_reuse),       TEST(modules), TEST(launches),
+        TEST(operands), TEST(host_touches), TEST(handles), TEST(destroyed_handles), TEST(contexts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,10 +297,101 @@ static void dead_rank(void **state)
     ranks_run(dead_body, 1);
 }
 
+/* ---- calls that fail ---- */
+
+/* Two calls as a group, whose end says so too if one of them has failed. */
+static bool group_runs(bool sends, void *p, nccl_comm comm, cu_stream s)
+{
+    if (ncclGroupStart() != NCCL_OK) return false;
+    const nccl_result first =
+        sends ? ncclSend(p, 50, NCCL_F32, 0, comm, s) : ncclAllReduce(p, p, 100, NCCL_F32, NCCL_SUM, comm, s);
+    const nccl_result second =
+        sends ? ncclRecv((char *)p + 200, 50, NCCL_F32, 0, comm, s) : ncclBroadcast(p, p, 100, NCCL_F32, 0, comm, s);
+    const nccl_result end = ncclGroupEnd();
+    return first == NCCL_OK && second == NCCL_OK && end == NCCL_OK;
+}
+
+/* A program of one rank. Returns whether all of its calls have succeeded. */
+static bool alone_runs(void)
+{
+    nccl_id id;
+    nccl_comm comm = NULL;
+    nccl_result error = NCCL_OK;
+    cu_context context;
+    cu_stream s;
+    cu_address a;
+    int version;
+    if (cuDevicePrimaryCtxRetain(&context, 0) != CU_OK || cuCtxSetCurrent(context) != CU_OK ||
+        cuStreamCreate(&s, CU_NON_BLOCKING) != CU_OK || cuMemAlloc_v2(&a, 400) != CU_OK ||
+        cuMemsetD8Async(a, 0, 400, s) != CU_OK || ncclGetVersion(&version) != NCCL_OK ||
+        ncclGetUniqueId(&id) != NCCL_OK || ncclCommInitRank(&comm, 1, id, 0) != NCCL_OK)
+        return false;
+    void *p = (void *)(uintptr_t)a;
+    const bool is_ok = group_runs(false, p, comm, s) && ncclAllGather(p, p, 100, NCCL_F32, comm, s) == NCCL_OK &&
+                       ncclReduceScatter(p, p, 100, NCCL_F32, NCCL_SUM, comm, s) == NCCL_OK &&
+                       group_runs(true, p, comm, s) && cuStreamSynchronize(s) == CU_OK &&
+                       ncclCommGetAsyncError(comm, &error) == NCCL_OK && error == NCCL_OK;
+    if (!is_ok) {
+        ncclCommAbort(comm);
+        return false;
+    }
+    return ncclCommDestroy(comm) == NCCL_OK && ncclCommDestroy(comm) == NCCL_INVALID_ARGUMENT &&
+           ncclAllGather(p, p, 100, NCCL_F32, comm, s) == NCCL_INVALID_ARGUMENT;
+}
+
+/* Every call, of the driver and of NCCL, fails in turn. */
+static void alone_body(int rank, nccl_id id, unsigned seed)
+{
+    char text[20];
+    int n = 0;
+    bool is_ok = false;
+    (void)id;
+    if (rank != 0) return;
+    OK(cuInit(0));
+    while (!is_ok) {
+        snprintf(text, sizeof text, "%d", ++n);
+        setenv("MEGA_SOFTWARE_CUDA_FAIL", text, 1);
+        software_reset(seed);
+        is_ok = alone_runs();
+    }
+    CHECK(n - 1 == 23);
+}
+
+static void failing_calls(void **state)
+{
+    (void)state;
+    ranks_run(alone_body, 1);
+}
+
+/* One rank's call fails, and so its others end with an error too. */
+static void lost_body(int rank, nccl_id id, unsigned seed)
+{
+    if (rank == 1) setenv("MEGA_SOFTWARE_CUDA_FAIL", "ncclAllReduce:2", 1);
+    rank_device d = device_begin(rank, id, seed);
+    void *in = (void *)(uintptr_t)d.in, *out = (void *)(uintptr_t)d.out;
+    nccl_result error = NCCL_OK;
+    fill(&d, rank, 100);
+    OK(ncclAllReduce(in, out, 100, NCCL_F32, NCCL_SUM, d.comm, d.a));
+    OK(cuStreamSynchronize(d.a));
+    setenv("MEGA_SOFTWARE_CUDA_PATIENCE", "0", 1);
+    CHECK(ncclAllReduce(in, out, 100, NCCL_F32, NCCL_SUM, d.comm, d.a) == (rank == 1 ? NCCL_SYSTEM_ERROR : NCCL_OK));
+    OK(cuStreamSynchronize(d.a));
+    OK(ncclCommGetAsyncError(d.comm, &error));
+    CHECK(error == (rank == 1 ? NCCL_OK : NCCL_REMOTE_ERROR));
+}
+
+static void failing_rank(void **state)
+{
+    (void)state;
+    ranks_run(lost_body, 1);
+}
+
 int main(void)
 {
     setenv("MEGA_SOFTWARE_CUDA_MEMORY", "4000000", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(streams), cmocka_unit_test(sends),
-                                       cmocka_unit_test(different_calls), cmocka_unit_test(dead_rank)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),      cmocka_unit_test(streams),
+                                       cmocka_unit_test(sends),       cmocka_unit_test(different_calls),
+                                       cmocka_unit_test(dead_rank),   cmocka_unit_test(failing_calls),
+                                       cmocka_unit_test(failing_rank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

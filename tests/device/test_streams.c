@@ -377,6 +377,26 @@ static void destroyed(void **state)
     }
 }
 
+/* A new stream in the place of a destroyed one does not come after it either, unless the host has waited. */
+static void place_is_used_again(void **state)
+{
+    (void)state;
+    static const step filled = {FILL, LOAD, 0, 0}, scaled = {SCALE, LOAD, 1, 0};
+    for (int waits = 0; waits < 2; waits++) {
+        machine m;
+        machine_begin(&m, 1, false);
+        queue(&m, &filled, 0);
+        if (waits) ok(cuStreamSynchronize(m.stream[LOAD]));
+        ok(cuStreamDestroy_v2(m.stream[LOAD]));
+        ok(cuStreamCreate(&m.stream[LOAD], CU_NON_BLOCKING));
+        queue(&m, &scaled, 0);
+        ok(cuCtxSynchronize());
+        if (waits) assert_int_equal(watch_reports(), 0);
+        else
+            assert_has(watch_first_report(), "no event orders it after a write");
+    }
+}
+
 /* ---- captures that are wrong ---- */
 
 static void captures(void **state)
@@ -446,7 +466,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(right_programs),     cmocka_unit_test(left_out),
                                        cmocka_unit_test(left_out_of_graphs), cmocka_unit_test(recorded_twice),
-                                       cmocka_unit_test(destroyed),          cmocka_unit_test(captures),
-                                       cmocka_unit_test(failing_calls)};
+                                       cmocka_unit_test(destroyed),          cmocka_unit_test(place_is_used_again),
+                                       cmocka_unit_test(captures),           cmocka_unit_test(failing_calls)};
     return cmocka_run_group_tests(tests, begin, NULL);
 }
