@@ -248,7 +248,7 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
             m->head = chunks_most(m->head, pm.head_bytes);
             m->buckets = chunks_most(m->buckets, pm.bucket_bytes);
             m->gathered = chunks_most(m->gathered, pm.gathered_bytes);
-            m->inputs += pm.input_bytes + pm.state_bytes;
+            m->inputs += pm.input_bytes + pm.state_bytes + pm.control_bytes;
             m->packed += pm.packed_bytes;
             m->records += pm.record_bytes * (has_shorter ? 2 : 1);
         }

@@ -195,6 +195,7 @@ static void return_to_whole(mega_engine *e)
     engine_drop_lengths(e);
     for (int c = 0; c < e->programs.chunks; c++) {
         clear_kept(&resident, e->programs.chunk[c].whole);
+        mega_program_write_tables(e->programs.chunk[c].whole);
         resident.used += mega_program_region_bytes(e->programs.chunk[c].whole).resident;
     }
     tell_programs(e);

@@ -119,6 +119,7 @@ static mega_status execute_range(mega_program *p, int slot, int begin, int end)
 {
     p->failed.code = MEGA_OK;
     p->reduce_s = 0;
+    mega_control_write(p);
     MEGA_TRY(run_calls(p, slot, begin, end));
     return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }

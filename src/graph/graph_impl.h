@@ -159,16 +159,18 @@ typedef struct instruction {
     size_t scratch_at, scratch_bytes; /* plan: scratch memory of the kernel */
     size_t packed_at, packed_bytes;   /* plan: buffer for its packed weight; 0 bytes: none */
     bool packs;                       /* plan: the first instruction that uses this buffer, which fills it */
+    size_t table_at;                  /* plan: where its table of numbers is (control.c) */
 } instruction;
 
 typedef struct op_cost {
     double flops, bytes; /* a multiply-add is 2; only GEMMs and attention count */
 } op_cost;
 
-/* Resolves tensors to addresses while kernels are bound. */
+/* Resolves tensors, and the tables of numbers that ops have, to addresses while kernels are bound. */
 typedef struct op_binder {
     const mega_graph *g;
     void *(*address)(const struct op_binder *b, int32_t tensor); /* NULL for tensor 0 */
+    const void *(*table)(const struct op_binder *b, const instruction *op);
     const void *user;
     int slot;
 } op_binder;

@@ -100,6 +100,12 @@ void *mega_plan_address(const op_binder *b, int32_t tensor)
     return tensor == 0 ? NULL : (void *)(uintptr_t)PLAN_ALIGN;
 }
 
+const void *mega_plan_table(const op_binder *b, const instruction *op)
+{
+    (void)b, (void)op;
+    return (const void *)(uintptr_t)PLAN_ALIGN;
+}
+
 static mega_status add_kernel_scratch(plan *pl)
 {
     mega_program *p = pl->p;
@@ -109,7 +115,7 @@ static mega_status add_kernel_scratch(plan *pl)
         instruction *op = &p->g->op[i];
         const mega_kernel *kernel = mega_program_kernel(p, op);
         if (kernel == NULL || kernel->scratch == NULL) continue;
-        const op_binder b = {.g = p->g, .address = mega_plan_address};
+        const op_binder b = {.g = p->g, .address = mega_plan_address, .table = mega_plan_table};
         memset(args, 0, PROGRAM_ARGS_BYTES);
         mega_program_bind_args(p, &b, op, args);
         op->scratch_bytes = kernel->scratch(args, p->threads);
@@ -306,6 +312,7 @@ mega_status mega_program_plan(mega_program *p)
         if (st == MEGA_OK) measure_head(&pl);
         if (st == MEGA_OK) st = measure_buckets(p);
         if (st == MEGA_OK) write_places(&pl);
+        if (st == MEGA_OK) mega_control_plan(p);
     }
     mega_free(pl.block_of);
     mega_free(pl.busy);

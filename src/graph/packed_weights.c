@@ -41,7 +41,7 @@ static void packed_place(mega_program *p, int i, void *args)
         return;
     }
     if (products_with(p->g, op) < p->pack_weights) return;
-    const op_binder b = {.g = p->g, .address = mega_plan_address};
+    const op_binder b = {.g = p->g, .address = mega_plan_address, .table = mega_plan_table};
     memset(args, 0, PROGRAM_ARGS_BYTES);
     mega_program_bind_args(p, &b, op, args);
     op->packed_bytes = kernel->packed(args);

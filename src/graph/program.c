@@ -181,7 +181,7 @@ void mega_program_bind_args(const mega_program *p, const op_binder *b, const ins
 {
     mega_kernel_head *head = args; /* first member of every argument struct */
     head->dtype = p->g->dtype;
-    head->step = &p->step;
+    head->step = mega_control_step(p);
     mega_op_table[op->kind]->bind(b, op, args);
 }
 
@@ -203,7 +203,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
 {
     instruction *op = &p->g->op[i];
     program_call *c = &p->call[slot * p->g->num_ops + i];
-    const op_binder b = {.g = p->g, .address = slot_address, .user = p, .slot = slot};
+    const op_binder b = {.g = p->g, .address = slot_address, .table = mega_control_table, .user = p, .slot = slot};
     c->kernel = mega_program_kernel(p, op);
     c->instruction = i;
     c->args = p->call_args + (size_t)(c - p->call) * PROGRAM_ARGS_BYTES;
@@ -256,6 +256,8 @@ static mega_status allocate_arenas(mega_program *p, mega_region *resident, mega_
     p->scratch = block;
     MEGA_TRY(mega_region_take(resident, &block, p->state_bytes * (size_t)p->slots, "states of a program"));
     p->state = block;
+    MEGA_TRY(mega_region_take(resident, &block, p->control_bytes, "what a program is told"));
+    p->control = block;
     MEGA_TRY(mega_region_take(resident, &block, p->packed_bytes, "packed weights"));
     p->packed = block;
     return MEGA_OK;
@@ -289,7 +291,7 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
     return (mega_program_regions){.resident = mega_region_round(p->io_bytes) * (size_t)p->slots +
                                               mega_region_round(p->pass_bytes) * (size_t)p->passes +
                                               mega_region_round(p->state_bytes * (size_t)p->slots) +
-                                              mega_region_round(p->packed_bytes),
+                                              mega_region_round(p->control_bytes) + mega_region_round(p->packed_bytes),
                                   .workspace = p->slots > 1 ? saved * (size_t)p->slots : saved + scratch,
                                   .shared = p->slots > 1 ? scratch : 0};
 }
@@ -308,6 +310,7 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
     if (p->call_args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
+    mega_program_write_tables(p);
     p->is_allocated = true;
     return MEGA_OK;
 }
@@ -325,6 +328,7 @@ void mega_program_destroy(mega_program *p)
     if (!p->is_lent) {
         mega_pages_free(p->scratch, p->scratch_bytes);
         mega_pages_free(p->state, p->state_bytes * (size_t)p->slots);
+        mega_pages_free(p->control, p->control_bytes);
         mega_pages_free(p->packed, p->packed_bytes);
     }
     mega_arena_fini(&p->args);
@@ -423,11 +427,12 @@ void mega_program_memory_get(const mega_program *p, mega_program_memory *out)
                                  .gathered_bytes = p->held_bytes[HOLDS_WEIGHTS],
                                  .input_bytes = p->io_bytes * (size_t)p->slots + p->pass_bytes * (size_t)p->passes,
                                  .state_bytes = p->state_bytes * (size_t)p->slots,
+                                 .control_bytes = p->control_bytes,
                                  .packed_bytes = p->packed_bytes,
                                  .record_bytes = record_bytes(p),
                                  .slots = p->slots};
     out->total_bytes = out->saved_bytes * (size_t)p->slots + out->input_bytes + out->scratch_bytes + out->state_bytes +
-                       p->packed_bytes;
+                       p->control_bytes + p->packed_bytes;
 }
 
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out)

@@ -94,14 +94,16 @@ struct mega_program {
     bool is_allocated;     /* all calls can run */
     int pack_weights;      /* as in mega_program_options */
     size_t packed_bytes;   /* of weights that are kept packed */
-    char *scratch, *state, *packed, **saved, **io, **pass;
-    bool *is_forward_done;    /* [slots] whether a backward may follow */
-    mega_error_record failed; /* first failure in this run that did not end it */
-    bool *is_given;           /* [slots] whether the caller gave the gradient of an output (output.c) */
-    program_call *call;       /* [slots][num_ops] */
-    char *call_args;          /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
-    mega_arena args;          /* what some of them point to */
-    mega_step_block step;
+    size_t control_bytes;  /* control.c */
+    int64_t num_lengths;   /* of caches, that kernels read: the most sequences of an op with caches */
+    char *scratch, *state, *packed, *control, **saved, **io, **pass;
+    bool *is_forward_done;          /* [slots] whether a backward may follow */
+    mega_error_record failed;       /* first failure in this run that did not end it */
+    bool *is_given;                 /* [slots] whether the caller gave the gradient of an output (output.c) */
+    program_call *call;             /* [slots][num_ops] */
+    char *call_args;                /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
+    mega_arena args;                /* what some of them point to */
+    mega_step_block step;           /* the caller's; kernels read a copy (control.c) */
     double reduce_s;                /* of the last run (mega_program_reduce_seconds) */
     mega_profile *profile;          /* borrowed; NULL: runs are not timed */
     mega_profile_moment call_began; /* of the instruction that a profiled run is at */
@@ -152,10 +154,16 @@ mega_status mega_program_plan(mega_program *p);
  * bytes. The list is reordered. */
 size_t mega_plan_offsets(plan_block **list, int count, int num_ops, void *room, size_t *alive);
 size_t mega_plan_offsets_bytes(int count, int num_ops);
+/* control.c: assigns places to what kernels read besides tensors. */
+void mega_control_plan(mega_program *p);
+const void *mega_control_table(const op_binder *b, const instruction *op); /* op_binder.table */
+const mega_step_block *mega_control_step(const mega_program *p);           /* what kernels read */
+void mega_control_write(mega_program *p); /* before a run: the step block as it is now */
 /* packed_weights.c: assigns buffers for packed weights to GEMMs. */
 mega_status mega_plan_packed(mega_program *p);
 /* Returns an address that is never read, for kernels that only check whether an optional operand is present. */
 void *mega_plan_address(const op_binder *b, int32_t tensor);
+const void *mega_plan_table(const op_binder *b, const instruction *op);
 /* program.c: returns the kernel of an instruction for the backend of the program, or NULL for a collective or an
  * instruction on a bucket. */
 const mega_kernel *mega_program_kernel(const mega_program *p, const instruction *op);

@@ -67,7 +67,7 @@ static void rope_bind(const op_binder *b, const instruction *op, void *args)
     a->out = b->address(b, op->out[0]);
     a->x = b->address(b, op->in[ROPE_X]);
     a->positions = b->address(b, op->in[ROPE_POSITIONS]);
-    a->frequency = s->frequency;
+    a->frequency = b->table(b, op);
     a->rows = mega_op_in_dim(b->g, op, ROPE_X, 0);
     a->cols = mega_op_in_dim(b->g, op, ROPE_X, 1);
     a->heads = s->heads;

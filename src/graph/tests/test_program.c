@@ -179,7 +179,8 @@ static void memory_is_planned_before_it_is_allocated(void **state)
     mega_program_memory m;
     mega_program_memory_get(p, &m);
     assert_int_equal(m.slots, 3);
-    assert_int_equal(m.total_bytes, 3 * m.saved_bytes + m.scratch_bytes + m.input_bytes + m.state_bytes);
+    assert_int_equal(m.total_bytes,
+                     3 * m.saved_bytes + m.scratch_bytes + m.input_bytes + m.state_bytes + m.control_bytes);
     assert_true(m.saved_bytes >= 4 * 8 * sizeof(float) && m.saved_bytes % 64 == 0); /* gelu's operand */
     assert_int_equal(m.state_bytes, 0);
     assert_null(mega_program_tensor(p, "x", 0));

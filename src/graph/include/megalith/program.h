@@ -106,7 +106,12 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
 /* Discards the gradients that were given for the next backward of a slot. Call it after mega_program_allocate. */
 void mega_program_forget_given(mega_program *p, int slot);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* dtype of outputs documented as "acc" */
+/* The caller's step block, in host memory. A run begins with a copy of it, and of the lengths that it points to, into
+ * device memory, which kernels read. */
 mega_step_block *mega_program_step(mega_program *p);
+/* Writes the tables that ops have (the frequencies of rope) into the memory of the program. mega_program_allocate has
+ * done so; a caller that overwrote this memory does it again. */
+void mega_program_write_tables(mega_program *p);
 
 /* Run the forward or backward of one micro-batch; they allocate no memory. A backward belongs to the last forward of
  * its slot and may run once, because it overwrites the data that it reads. Without that forward it returns
@@ -159,6 +164,7 @@ typedef struct mega_program_memory {
     size_t scratch_bytes; /* shared by forward and backward */
     size_t input_bytes;   /* inputs and outputs of all slots together */
     size_t state_bytes;   /* of all slots, without states that belong to another program */
+    size_t control_bytes; /* the step block, lengths of caches, tables of ops */
     size_t packed_bytes;  /* copies of weights in packed form */
     int slots;
     size_t total_bytes;
