@@ -143,6 +143,34 @@ BODY void place_next(place *p)
     if (p->piece < p->pieces) place_find(p);
 }
 
+/* The same where rows may be short: a piece is COLUMN_LANES rows of COLUMN_WIDTH columns.
+ *     for (place p = tile_first(rows, cols); place_goes_on(&p); tile_next(&p, rows)) if (p.left > 0) … */
+BODY void tile_find(place *p, int64_t rows)
+{
+    const int64_t tile = p->piece / p->pieces_of_row;
+    p->row = tile * COLUMN_LANES + thread_x() / (COLUMN_WIDTH / 8);
+    p->col = (p->piece - tile * p->pieces_of_row) * COLUMN_WIDTH + thread_x() % (COLUMN_WIDTH / 8) * 8;
+    p->at = p->row * p->cols + p->col;
+    p->left = p->row < rows ? p->cols - p->col : 0;
+}
+
+BODY place tile_first(int64_t rows, int64_t cols)
+{
+    place p;
+    p.pieces_of_row = (cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH;
+    p.pieces = (rows + COLUMN_LANES - 1) / COLUMN_LANES * p.pieces_of_row;
+    p.piece = block_x();
+    p.cols = cols;
+    if (p.piece < p.pieces) tile_find(&p, rows);
+    return p;
+}
+
+BODY void tile_next(place *p, int64_t rows)
+{
+    p->piece += blocks_x();
+    if (p->piece < p->pieces) tile_find(p, rows);
+}
+
 /* ---- sums over a block of ROW_THREADS ---- */
 
 typedef struct row_shared {
@@ -160,6 +188,17 @@ DEVICE float row_fold(float v, row_shared *s)
     UNROLL
     for (int w = 1; w < ROW_THREADS / 32; w++) v += s->part[w];
     return v;
+}
+
+/* The sum of v over the threads of a block, in thread 0: the warps add theirs one after the other. */
+DEVICE double block_sum_double(double v, double *part)
+{
+    v = warp_sum_double(v);
+    for (unsigned w = 0; w < ROW_THREADS / 32; w++) {
+        if (thread_x() == w * 32) *part = w == 0 ? v : *part + v;
+        block_barrier();
+    }
+    return *part;
 }
 
 /* ---- sums over the rows of a matrix, in two kernels: of a chunk of rows into scratch, then of the chunks ---- */

@@ -39,6 +39,24 @@ static mega_cuda_call by_rows(const char *kernel, int64_t rows)
     return c;
 }
 
+/* Of a kernel whose threads have eight columns of a row each, where rows may be short. */
+static mega_cuda_call by_tiles(const char *kernel, int64_t rows, int64_t cols)
+{
+    mega_cuda_call c = {.count = 0};
+    const int64_t tiles = (rows + COLUMN_LANES - 1) / COLUMN_LANES * ((cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH);
+    add_launch(&c, kernel, COLUMN_THREADS, tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS, 1);
+    return c;
+}
+
+/* Adds the launches of a part of a call to those before it. */
+static void add_launches(mega_cuda_call *c, mega_cuda_call part)
+{
+    for (int i = 0; i < part.count; i++) {
+        assert(c->count < MEGA_CUDA_LAUNCHES);
+        c->launch[c->count++] = part.launch[i];
+    }
+}
+
 /* Of a kernel of columns, and one that adds up `sums` sums of chunks. */
 static mega_cuda_call by_columns(const char *kernel, const char *total, int sums, int64_t rows, int64_t cols)
 {
@@ -81,8 +99,7 @@ CALL(layer_norm_grad, mega_layer_norm_grad_args)
     const bool sums = a->dgain != NULL || a->dbias != NULL;
     mega_cuda_call c = {.count = 0};
     if (sums) c = by_columns(TYPED(layer_norm_grad_columns), "layer_norm_grad_total", 2, a->rows, a->cols);
-    const mega_cuda_call rows = by_rows(TYPED(layer_norm_grad), a->rows);
-    if (rows.count > 0) c.launch[c.count++] = rows.launch[0];
+    add_launches(&c, by_rows(TYPED(layer_norm_grad), a->rows));
     return c;
 }
 
@@ -170,8 +187,7 @@ CALL(embedding_grad, mega_embedding_grad_args)
     mega_cuda_call c = {.scratch = 2 * (size_t)a->rows * sizeof(int32_t)};
     if (a->rows == 0) return c;
     add_launch(&c, "embedding_grad_sort", SORT_THREADS, 1, 1);
-    const mega_cuda_call rows = elements(TYPED(embedding_grad), a->rows, a->cols);
-    if (rows.count > 0) c.launch[c.count++] = rows.launch[0];
+    add_launches(&c, elements(TYPED(embedding_grad), a->rows, a->cols));
     return c;
 }
 
@@ -269,6 +285,91 @@ CALL(loss_seed, mega_loss_seed_args)
     return alone("loss_seed", 32);
 }
 
+CALL(squared_error, mega_squared_error_args)
+{
+    return by_rows(TYPED(squared_error), a->rows);
+}
+
+CALL(squared_error_grad, mega_squared_error_grad_args)
+{
+    return by_tiles(TYPED(squared_error_grad), a->rows, a->cols);
+}
+
+/* Logits, and channels that are summed, have a type of their own: the call's or F32. Nothing else depends on it. */
+CALL(accuracy, mega_accuracy_args)
+{
+    return by_rows(FOR_TYPE(accuracy, a->logits_dtype), a->rows);
+}
+
+CALL(cross_entropy, mega_cross_entropy_args)
+{
+    return by_rows(FOR_TYPE(cross_entropy, a->logits_dtype), a->rows);
+}
+
+CALL(cross_entropy_grad, mega_cross_entropy_grad_args)
+{
+    return by_rows(FOR_TYPE(cross_entropy_grad, a->logits_dtype), a->rows);
+}
+
+CALL(labelled_sum, mega_labelled_sum_args)
+{
+    (void)a;
+    return alone("labelled_sum", ROW_THREADS);
+}
+
+CALL(row_sum, mega_row_sum_args)
+{
+    return by_rows(FOR_TYPE(row_sum, a->x_dtype), a->rows);
+}
+
+CALL(row_sum_grad, mega_row_sum_grad_args)
+{
+    return by_tiles(FOR_TYPE(row_sum_grad, a->x_dtype), a->rows, a->cols);
+}
+
+CALL(mean_rows, mega_mean_rows_args)
+{
+    return by_tiles(TYPED(mean_rows), a->rows, a->cols);
+}
+
+CALL(mean_rows_grad, mega_mean_rows_grad_args)
+{
+    return by_tiles(TYPED(mean_rows_grad), a->rows * a->group, a->cols);
+}
+
+CALL(first_rows, mega_first_rows_args)
+{
+    return by_tiles(TYPED(first_rows), a->rows, a->cols);
+}
+
+CALL(first_rows_grad, mega_first_rows_grad_args)
+{
+    return by_tiles(TYPED(first_rows_grad), a->rows * a->group, a->cols);
+}
+
+CALL(square_sum, mega_square_sum_args)
+{
+    return by_rows(TYPED(square_sum), a->rows);
+}
+
+CALL(square_sum_grad, mega_square_sum_grad_args)
+{
+    return by_tiles(TYPED(square_sum_grad), a->rows, a->cols);
+}
+
+CALL(rms_scale, mega_rms_scale_args)
+{
+    return by_tiles(TYPED(rms_scale), a->rows, a->cols);
+}
+
+CALL(rms_scale_grad, mega_rms_scale_grad_args)
+{
+    mega_cuda_call c = {.count = 0};
+    if (a->dgain != NULL) c = by_columns(TYPED(rms_scale_grad_columns), "rms_scale_grad_total", 1, a->rows, a->cols);
+    add_launches(&c, by_rows(TYPED(rms_scale_grad), a->rows));
+    return c;
+}
+
 CALL(adamw, mega_adamw_args)
 {
     return elements(TYPED(adamw), 1, a->count);
@@ -292,22 +393,54 @@ CALL(norm, mega_norm_args)
 #define ROW_OF(name, source) [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
 
 static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
-    ROW(layer_norm),  ROW(layer_norm_grad),
-    ROW(gelu),        ROW(gelu_grad),
-    ROW(activation),  ROW_OF(activation_grad, activation),
-    ROW(glu),         ROW_OF(glu_grad, glu),
-    ROW(softcap),     ROW_OF(softcap_grad, softcap),
-    ROW(dropout_add), ROW(dropout_grad),
-    ROW(add),         ROW(mul),
-    ROW(convert),     ROW(rope),
-    ROW(embedding),   ROW(embedding_grad),
-    ROW(gemm),        ROW(column_sum),
-    ROW(attention),   ROW(attention_grad),
-    ROW(xent),        ROW(xent_max),
-    ROW(xent_sum),    ROW(xent_grad),
-    ROW(masked_sum),  ROW_OF(masked_sum_grad, masked_sum),
-    ROW(loss_seed),   ROW(adamw),
-    ROW(sgd),         ROW(norm),
+    ROW(layer_norm),
+    ROW(layer_norm_grad),
+    ROW(gelu),
+    ROW(gelu_grad),
+    ROW(activation),
+    ROW_OF(activation_grad, activation),
+    ROW(glu),
+    ROW_OF(glu_grad, glu),
+    ROW(softcap),
+    ROW_OF(softcap_grad, softcap),
+    ROW(dropout_add),
+    ROW(dropout_grad),
+    ROW(add),
+    ROW(mul),
+    ROW(convert),
+    ROW(rope),
+    ROW(embedding),
+    ROW(embedding_grad),
+    ROW(gemm),
+    ROW(column_sum),
+    ROW(attention),
+    ROW(attention_grad),
+    ROW(xent),
+    ROW(xent_max),
+    ROW(xent_sum),
+    ROW(xent_grad),
+    ROW(masked_sum),
+    ROW_OF(masked_sum_grad, masked_sum),
+    ROW(loss_seed),
+    ROW(adamw),
+    ROW(squared_error),
+    ROW_OF(squared_error_grad, squared_error),
+    ROW(accuracy),
+    ROW(cross_entropy),
+    ROW_OF(cross_entropy_grad, cross_entropy),
+    ROW_OF(labelled_sum, cross_entropy),
+    ROW(row_sum),
+    ROW_OF(row_sum_grad, row_sum),
+    ROW(mean_rows),
+    ROW_OF(mean_rows_grad, mean_rows),
+    ROW(first_rows),
+    ROW_OF(first_rows_grad, first_rows),
+    ROW(square_sum),
+    ROW_OF(square_sum_grad, square_sum),
+    ROW(rms_scale),
+    ROW_OF(rms_scale_grad, rms_scale),
+    ROW(sgd),
+    ROW(norm),
 };
 
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)

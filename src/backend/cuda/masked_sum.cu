@@ -9,13 +9,8 @@ KERNEL(masked_sum, mega_masked_sum_args, ROW_THREADS)
         const double x = a.x != NULL ? ((const float *)a.x)[i] : 1.0f;
         sum += a.mask != NULL ? x * a.mask[i] : x;
     }
-    sum = warp_sum_double(sum);
-    /* the warps add theirs one after the other */
-    for (unsigned w = 0; w < ROW_THREADS / 32; w++) {
-        if (thread_x() == w * 32) *part = w == 0 ? sum : *part + sum;
-        block_barrier();
-    }
-    if (thread_x() == 0) *(float *)a.out = (float)*part;
+    sum = block_sum_double(sum, part);
+    if (thread_x() == 0) *(float *)a.out = (float)sum;
 }
 
 KERNEL(masked_sum_grad, mega_masked_sum_grad_args, EIGHT_THREADS)

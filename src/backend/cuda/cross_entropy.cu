@@ -1,0 +1,62 @@
+/* Cross-entropy of whole rows of logits and its gradient, by a block a row, and the weight of the rows, by one block in
+ * double (ops_loss.h). The type is that of the logits. */
+#include "xent_row.h"
+
+BODY exp_sum class_sum(const void *logits, mega_dtype t, int64_t at, int64_t classes, exp_shared *s)
+{
+    exp_sum sum = {minus_infinity(), 0.0f};
+    for (int64_t c = (int64_t)thread_x() * 8; c < classes; c += ROW_THREADS * 8)
+        sum = exp_sum_add(sum, load_eight(logits, t, at + c, classes - c), classes - c);
+    return exp_sum_fold(sum, s);
+}
+
+BODY bool is_class(int32_t label, int64_t classes)
+{
+    return label >= 0 && label < classes;
+}
+
+BODY void cross_entropy_run(const mega_cross_entropy_args *a, mega_dtype t)
+{
+    SHARED(exp_shared, s);
+    for (int64_t row = block_x(); row < a->rows; row += blocks_x()) {
+        const int64_t at = row * a->classes;
+        const int32_t label = a->labels[row];
+        const exp_sum sum = class_sum(a->logits, t, at, a->classes, s);
+        if (thread_x() != 0) continue;
+        float loss = 0.0f;
+        if (is_class(label, a->classes)) loss = log_of(sum.sum) + (sum.max - get(a->logits, t, at + label));
+        ((float *)a->loss)[row] = loss;
+    }
+}
+KERNELS_BY_TYPE(cross_entropy, mega_cross_entropy_args, ROW_THREADS)
+
+BODY void cross_entropy_grad_run(const mega_cross_entropy_grad_args *a, mega_dtype t)
+{
+    SHARED(exp_shared, s);
+    for (int64_t row = block_x(); row < a->rows; row += blocks_x()) {
+        const int64_t at = row * a->classes, label = a->labels[row];
+        const bool counts = is_class(a->labels[row], a->classes);
+        const exp_sum sum = class_sum(a->logits, t, at, a->classes, s);
+        const float share = device_divide(1.0f, sum.sum), dloss = ((const float *)a->dloss)[row];
+        for (int64_t c = (int64_t)thread_x() * 8; c < a->classes; c += ROW_THREADS * 8) {
+            eight x = load_eight(a->logits, t, at + c, a->classes - c); /* (what this thread has read before) */
+            UNROLL
+            for (int k = 0; k < 8; k++) {
+                const float p = exp_of(x.v[k] - sum.max) * share - (c + k == label ? 1.0f : 0.0f);
+                x.v[k] = counts ? p * dloss : 0.0f;
+            }
+            store_eight(a->dlogits, t, at + c, a->classes - c, x);
+        }
+    }
+}
+KERNELS_BY_TYPE(cross_entropy_grad, mega_cross_entropy_grad_args, ROW_THREADS)
+
+KERNEL(labelled_sum, mega_labelled_sum_args, ROW_THREADS)
+{
+    SHARED(double, part);
+    double sum = 0.0;
+    for (int64_t i = thread_x(); i < a.rows; i += ROW_THREADS)
+        if (is_class(a.labels[i], a.classes)) sum += a.weights != NULL ? (double)a.weights[i] : 1.0;
+    sum = block_sum_double(sum, part);
+    if (thread_x() == 0) *(float *)a.sum = (float)sum;
+}
