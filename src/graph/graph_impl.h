@@ -175,6 +175,23 @@ typedef struct op_binder {
     int slot;
 } op_binder;
 
+/* What a member of a kernel's arguments is: an address, an extent, an attribute. op_members.h has macros for rows. */
+typedef struct op_member {
+    enum {
+        MEMBER_NONE = 0, /* ends a list */
+        MEMBER_ADDRESS,
+        MEMBER_EXTENT,
+        MEMBER_COUNT,
+        MEMBER_GROUPS,
+        MEMBER_DTYPE,
+        MEMBER_ATTR
+    } is;
+    int operand; /* in[operand], or out[operand - OP_MAX_IN] */
+    size_t at;   /* bytes from the start of the arguments */
+    size_t from; /* axis of the extent; bytes from the start of the attributes */
+    size_t size; /* of the attribute */
+} op_member;
+
 typedef struct op_row {
     const char *name;
     int num_in, num_out;
@@ -192,12 +209,14 @@ typedef struct op_row {
     /* NULL, or appends instructions that op needs in the backward program even if no loss depends on it. */
     void (*always)(mega_graph *g, const instruction *op);
     op_cost (*cost)(const mega_graph *g, const instruction *op); /* NULL: no FLOPs, and the bytes of all operands */
-    void (*bind)(const op_binder *b, const instruction *op, void *args);
+    const op_member *members;                                    /* what the arguments of the kernel are */
+    void (*bind)(const op_binder *b, const instruction *op, void *args); /* NULL, or sets those without such a row */
     mega_kernel_id kernel;   /* MEGA_KERNEL_NONE without host: a collective or an op on a bucket */
     const mega_kernel *host; /* of an op of the caller's own, which the host computes for every backend; or NULL */
 } op_row;
 
 extern const op_row *const mega_op_table[OP_COUNT];
+void mega_op_fill(const op_binder *b, const instruction *op, void *args); /* op_members.c: by the row's members */
 
 typedef struct named_tensor {
     const char *name;

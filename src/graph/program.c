@@ -182,7 +182,8 @@ void mega_program_bind_args(const mega_program *p, const op_binder *b, const ins
     mega_kernel_head *head = args; /* first member of every argument struct */
     head->dtype = p->g->dtype;
     head->step = mega_control_step(p);
-    mega_op_table[op->kind]->bind(b, op, args);
+    mega_op_fill(b, op, args);
+    if (mega_op_table[op->kind]->bind != NULL) mega_op_table[op->kind]->bind(b, op, args);
 }
 
 static void bind_collective(const mega_program *p, const op_binder *b, const instruction *op, collective_args *a)

@@ -1,6 +1,6 @@
 /* Activations of all kinds but gelu, whose two forms are the op gelu (ops_elementwise.c), into which a bias can be
  * fused. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { ACTIVATION_GRAD_DY, ACTIVATION_GRAD_X };
@@ -33,22 +33,15 @@ static void activation_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-static void activation_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_activation_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-    a->kind = op->attr.activation;
-}
-
 const op_row mega_op_row_activation = {.name = "activation",
                                        .num_in = 1,
                                        .num_out = 1,
                                        .overlays = 1u << 0,
                                        .shape = activation_shape,
                                        .gradient = activation_gradient,
-                                       .bind = activation_bind,
+                                       .members =
+                                           MEMBERS(OUT(activation, y, 0), IN(activation, x, 0),
+                                                   COUNT(activation, count, 0), ATTR(activation, kind, activation)),
                                        .kernel = MEGA_KERNEL_activation};
 
 /* ---- activation_grad: in dy, x; out dx ---- */
@@ -61,20 +54,13 @@ static mega_status activation_grad_shape(const mega_graph *g, const instruction 
     return MEGA_OK;
 }
 
-static void activation_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_activation_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[ACTIVATION_GRAD_DY]);
-    a->x = b->address(b, op->in[ACTIVATION_GRAD_X]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, ACTIVATION_GRAD_DY));
-    a->kind = op->attr.activation;
-}
-
-const op_row mega_op_row_activation_grad = {.name = "activation_grad",
-                                            .num_in = 2,
-                                            .num_out = 1,
-                                            .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
-                                            .shape = activation_grad_shape,
-                                            .bind = activation_grad_bind,
-                                            .kernel = MEGA_KERNEL_activation_grad};
+const op_row mega_op_row_activation_grad = {
+    .name = "activation_grad",
+    .num_in = 2,
+    .num_out = 1,
+    .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
+    .shape = activation_grad_shape,
+    .members = MEMBERS(OUT(activation_grad, dx, 0), IN(activation_grad, dy, ACTIVATION_GRAD_DY),
+                       IN(activation_grad, x, ACTIVATION_GRAD_X), COUNT(activation_grad, count, ACTIVATION_GRAD_DY),
+                       ATTR(activation_grad, kind, activation)),
+    .kernel = MEGA_KERNEL_activation_grad};

@@ -1,6 +1,6 @@
 /* Batch norm with statistics over groups of rows, its gradient, its form for evaluation, and the update of running
  * statistics by a micro-batch. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { BATCH_NORM_X, BATCH_NORM_GAIN, BATCH_NORM_BIAS, BATCH_NORM_RUNNING_MEAN, BATCH_NORM_RUNNING_VAR };
@@ -123,30 +123,20 @@ static void batch_norm_always(mega_graph *g, const instruction *op)
     mega_graph_emit(g, &u);
 }
 
-static void batch_norm_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_batch_norm_args *a = args;
-    a->y = b->address(b, op->out[BATCH_NORM_Y]);
-    a->mean = b->address(b, op->out[BATCH_NORM_MEAN]);
-    a->var = b->address(b, op->out[BATCH_NORM_VAR]);
-    a->x = b->address(b, op->in[BATCH_NORM_X]);
-    a->gain = b->address(b, op->in[BATCH_NORM_GAIN]);
-    a->bias = b->address(b, op->in[BATCH_NORM_BIAS]);
-    a->rows = op->attr.group;
-    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_X, 0) / a->rows;
-    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_X, 1);
-    a->eps = op->attr.eps;
-}
-
-const op_row mega_op_row_batch_norm = {.name = "batch_norm",
-                                       .num_in = 5,
-                                       .num_out = 3,
-                                       .optional_in = 1u << BATCH_NORM_RUNNING_MEAN | 1u << BATCH_NORM_RUNNING_VAR,
-                                       .shape = batch_norm_shape,
-                                       .gradient = batch_norm_gradient,
-                                       .always = batch_norm_always,
-                                       .bind = batch_norm_bind,
-                                       .kernel = MEGA_KERNEL_batch_norm};
+const op_row mega_op_row_batch_norm = {
+    .name = "batch_norm",
+    .num_in = 5,
+    .num_out = 3,
+    .optional_in = 1u << BATCH_NORM_RUNNING_MEAN | 1u << BATCH_NORM_RUNNING_VAR,
+    .shape = batch_norm_shape,
+    .gradient = batch_norm_gradient,
+    .always = batch_norm_always,
+    .members = MEMBERS(OUT(batch_norm, y, BATCH_NORM_Y), OUT(batch_norm, mean, BATCH_NORM_MEAN),
+                       OUT(batch_norm, var, BATCH_NORM_VAR), IN(batch_norm, x, BATCH_NORM_X),
+                       IN(batch_norm, gain, BATCH_NORM_GAIN), IN(batch_norm, bias, BATCH_NORM_BIAS),
+                       ATTR(batch_norm, rows, group), GROUPS(batch_norm, groups, BATCH_NORM_X),
+                       DIM(batch_norm, cols, BATCH_NORM_X, 1), ATTR(batch_norm, eps, eps)),
+    .kernel = MEGA_KERNEL_batch_norm};
 
 /* ---- batch_norm_grad: in dy, x, mean, var, gain; out dx, dgain +=, dbias += ---- */
 
@@ -164,31 +154,20 @@ static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction 
     return MEGA_OK;
 }
 
-static void batch_norm_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_batch_norm_grad_args *a = args;
-    a->dx = b->address(b, op->out[BATCH_NORM_GRAD_DX]);
-    a->dgain = b->address(b, op->out[BATCH_NORM_GRAD_DGAIN]);
-    a->dbias = b->address(b, op->out[BATCH_NORM_GRAD_DBIAS]);
-    a->dy = b->address(b, op->in[BATCH_NORM_GRAD_DY]);
-    a->x = b->address(b, op->in[BATCH_NORM_GRAD_X]);
-    a->mean = b->address(b, op->in[BATCH_NORM_GRAD_MEAN]);
-    a->var = b->address(b, op->in[BATCH_NORM_GRAD_VAR]);
-    a->gain = b->address(b, op->in[BATCH_NORM_GRAD_GAIN]);
-    a->rows = op->attr.group;
-    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_GRAD_X, 0) / a->rows;
-    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_GRAD_X, 1);
-    a->eps = op->attr.eps;
-}
-
-const op_row mega_op_row_batch_norm_grad = {.name = "batch_norm_grad",
-                                            .num_in = 5,
-                                            .num_out = 3,
-                                            .accumulates = 1u << BATCH_NORM_GRAD_DGAIN | 1u << BATCH_NORM_GRAD_DBIAS,
-                                            .overlays = 1u << BATCH_NORM_GRAD_DY,
-                                            .shape = batch_norm_grad_shape,
-                                            .bind = batch_norm_grad_bind,
-                                            .kernel = MEGA_KERNEL_batch_norm_grad};
+const op_row mega_op_row_batch_norm_grad = {
+    .name = "batch_norm_grad",
+    .num_in = 5,
+    .num_out = 3,
+    .accumulates = 1u << BATCH_NORM_GRAD_DGAIN | 1u << BATCH_NORM_GRAD_DBIAS,
+    .overlays = 1u << BATCH_NORM_GRAD_DY,
+    .shape = batch_norm_grad_shape,
+    .members = MEMBERS(OUT(batch_norm_grad, dx, BATCH_NORM_GRAD_DX), OUT(batch_norm_grad, dgain, BATCH_NORM_GRAD_DGAIN),
+                       OUT(batch_norm_grad, dbias, BATCH_NORM_GRAD_DBIAS), IN(batch_norm_grad, dy, BATCH_NORM_GRAD_DY),
+                       IN(batch_norm_grad, x, BATCH_NORM_GRAD_X), IN(batch_norm_grad, mean, BATCH_NORM_GRAD_MEAN),
+                       IN(batch_norm_grad, var, BATCH_NORM_GRAD_VAR), IN(batch_norm_grad, gain, BATCH_NORM_GRAD_GAIN),
+                       ATTR(batch_norm_grad, rows, group), GROUPS(batch_norm_grad, groups, BATCH_NORM_GRAD_X),
+                       DIM(batch_norm_grad, cols, BATCH_NORM_GRAD_X, 1), ATTR(batch_norm_grad, eps, eps)),
+    .kernel = MEGA_KERNEL_batch_norm_grad};
 
 /* ---- batch_norm_update: in mean, var [groups, C] acc; out their contributions to the running mean and var [C]
  *      acc ---- */
@@ -206,27 +185,19 @@ static mega_status batch_norm_update_shape(const mega_graph *g, const instructio
     return MEGA_OK;
 }
 
-static void batch_norm_update_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_batch_norm_update_args *a = args;
-    a->sum_mean = b->address(b, op->out[BATCH_NORM_UPDATE_SUM_MEAN]);
-    a->sum_var = b->address(b, op->out[BATCH_NORM_UPDATE_SUM_VAR]);
-    a->mean = b->address(b, op->in[BATCH_NORM_UPDATE_MEAN]);
-    a->var = b->address(b, op->in[BATCH_NORM_UPDATE_VAR]);
-    a->groups = mega_op_in_dim(b->g, op, BATCH_NORM_UPDATE_MEAN, 0);
-    a->rows = op->attr.group;
-    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_UPDATE_MEAN, 1);
-    a->momentum = op->attr.p;
-}
-
-const op_row mega_op_row_batch_norm_update = {.name = "batch_norm_update",
-                                              .num_in = 2,
-                                              .num_out = 2,
-                                              .accumulates =
-                                                  1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR,
-                                              .shape = batch_norm_update_shape,
-                                              .bind = batch_norm_update_bind,
-                                              .kernel = MEGA_KERNEL_batch_norm_update};
+const op_row mega_op_row_batch_norm_update = {
+    .name = "batch_norm_update",
+    .num_in = 2,
+    .num_out = 2,
+    .accumulates = 1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR,
+    .shape = batch_norm_update_shape,
+    .members =
+        MEMBERS(OUT(batch_norm_update, sum_mean, BATCH_NORM_UPDATE_SUM_MEAN),
+                OUT(batch_norm_update, sum_var, BATCH_NORM_UPDATE_SUM_VAR),
+                IN(batch_norm_update, mean, BATCH_NORM_UPDATE_MEAN), IN(batch_norm_update, var, BATCH_NORM_UPDATE_VAR),
+                DIM(batch_norm_update, groups, BATCH_NORM_UPDATE_MEAN, 0), ATTR(batch_norm_update, rows, group),
+                DIM(batch_norm_update, cols, BATCH_NORM_UPDATE_MEAN, 1), ATTR(batch_norm_update, momentum, p)),
+    .kernel = MEGA_KERNEL_batch_norm_update};
 
 /* ---- batch_norm_fixed: in x, gain, bias, mean [C], var [C]; out y. Evaluation only, so without a gradient. ---- */
 
@@ -252,25 +223,16 @@ static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction
     return mega_op_expect(g, op, BATCH_NORM_FIXED_VAR, "var", stats);
 }
 
-static void batch_norm_fixed_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_batch_norm_fixed_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[BATCH_NORM_FIXED_X]);
-    a->gain = b->address(b, op->in[BATCH_NORM_FIXED_GAIN]);
-    a->bias = b->address(b, op->in[BATCH_NORM_FIXED_BIAS]);
-    a->mean = b->address(b, op->in[BATCH_NORM_FIXED_MEAN]);
-    a->var = b->address(b, op->in[BATCH_NORM_FIXED_VAR]);
-    a->rows = mega_op_in_dim(b->g, op, BATCH_NORM_FIXED_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, BATCH_NORM_FIXED_X, 1);
-    a->eps = op->attr.eps;
-    a->stats = mega_op_in(b->g, op, BATCH_NORM_FIXED_MEAN)->dtype;
-}
-
-const op_row mega_op_row_batch_norm_fixed = {.name = "batch_norm_fixed",
-                                             .num_in = 5,
-                                             .num_out = 1,
-                                             .overlays = 1u << BATCH_NORM_FIXED_X,
-                                             .shape = batch_norm_fixed_shape,
-                                             .bind = batch_norm_fixed_bind,
-                                             .kernel = MEGA_KERNEL_batch_norm_fixed};
+const op_row mega_op_row_batch_norm_fixed = {
+    .name = "batch_norm_fixed",
+    .num_in = 5,
+    .num_out = 1,
+    .overlays = 1u << BATCH_NORM_FIXED_X,
+    .shape = batch_norm_fixed_shape,
+    .members =
+        MEMBERS(OUT(batch_norm_fixed, y, 0), IN(batch_norm_fixed, x, BATCH_NORM_FIXED_X),
+                IN(batch_norm_fixed, gain, BATCH_NORM_FIXED_GAIN), IN(batch_norm_fixed, bias, BATCH_NORM_FIXED_BIAS),
+                IN(batch_norm_fixed, mean, BATCH_NORM_FIXED_MEAN), IN(batch_norm_fixed, var, BATCH_NORM_FIXED_VAR),
+                DIM(batch_norm_fixed, rows, BATCH_NORM_FIXED_X, 0), DIM(batch_norm_fixed, cols, BATCH_NORM_FIXED_X, 1),
+                ATTR(batch_norm_fixed, eps, eps), DTYPE(batch_norm_fixed, stats, BATCH_NORM_FIXED_MEAN)),
+    .kernel = MEGA_KERNEL_batch_norm_fixed};

@@ -1,6 +1,6 @@
 /* Cross-entropy of logits over the whole vocabulary: a loss per row, which a model may weight, and the weight of the
  * rows that count. (ops_head.c handles a vocabulary that is sharded over tp, in chunks of rows.) */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_LABELS };
@@ -37,24 +37,17 @@ static void cross_entropy_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[CROSS_ENTROPY_LOGITS], mega_graph_emit(g, &d).id);
 }
 
-static void cross_entropy_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_cross_entropy_args *a = args;
-    a->loss = b->address(b, op->out[0]);
-    a->logits = b->address(b, op->in[CROSS_ENTROPY_LOGITS]);
-    a->labels = b->address(b, op->in[CROSS_ENTROPY_LABELS]);
-    a->rows = mega_op_in_dim(b->g, op, CROSS_ENTROPY_LOGITS, 0);
-    a->classes = mega_op_in_dim(b->g, op, CROSS_ENTROPY_LOGITS, 1);
-    a->logits_dtype = mega_op_in(b->g, op, CROSS_ENTROPY_LOGITS)->dtype;
-}
-
-const op_row mega_op_row_cross_entropy = {.name = "cross_entropy",
-                                          .num_in = 2,
-                                          .num_out = 1,
-                                          .shape = cross_entropy_shape,
-                                          .gradient = cross_entropy_gradient,
-                                          .bind = cross_entropy_bind,
-                                          .kernel = MEGA_KERNEL_cross_entropy};
+const op_row mega_op_row_cross_entropy = {
+    .name = "cross_entropy",
+    .num_in = 2,
+    .num_out = 1,
+    .shape = cross_entropy_shape,
+    .gradient = cross_entropy_gradient,
+    .members = MEMBERS(
+        OUT(cross_entropy, loss, 0), IN(cross_entropy, logits, CROSS_ENTROPY_LOGITS),
+        IN(cross_entropy, labels, CROSS_ENTROPY_LABELS), DIM(cross_entropy, rows, CROSS_ENTROPY_LOGITS, 0),
+        DIM(cross_entropy, classes, CROSS_ENTROPY_LOGITS, 1), DTYPE(cross_entropy, logits_dtype, CROSS_ENTROPY_LOGITS)),
+    .kernel = MEGA_KERNEL_cross_entropy};
 
 /* ---- cross_entropy_grad: in dloss [T] acc, logits, labels; out dlogits, in the dtype of the logits ---- */
 
@@ -69,25 +62,19 @@ static mega_status cross_entropy_grad_shape(const mega_graph *g, const instructi
     return MEGA_OK;
 }
 
-static void cross_entropy_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_cross_entropy_grad_args *a = args;
-    a->dlogits = b->address(b, op->out[0]);
-    a->dloss = b->address(b, op->in[CROSS_ENTROPY_GRAD_DLOSS]);
-    a->logits = b->address(b, op->in[CROSS_ENTROPY_GRAD_LOGITS]);
-    a->labels = b->address(b, op->in[CROSS_ENTROPY_GRAD_LABELS]);
-    a->rows = mega_op_in_dim(b->g, op, CROSS_ENTROPY_GRAD_LOGITS, 0);
-    a->classes = mega_op_in_dim(b->g, op, CROSS_ENTROPY_GRAD_LOGITS, 1);
-    a->logits_dtype = mega_op_in(b->g, op, CROSS_ENTROPY_GRAD_LOGITS)->dtype;
-}
-
-const op_row mega_op_row_cross_entropy_grad = {.name = "cross_entropy_grad",
-                                               .num_in = 3,
-                                               .num_out = 1,
-                                               .overlays = 1u << CROSS_ENTROPY_GRAD_LOGITS,
-                                               .shape = cross_entropy_grad_shape,
-                                               .bind = cross_entropy_grad_bind,
-                                               .kernel = MEGA_KERNEL_cross_entropy_grad};
+const op_row mega_op_row_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .num_in = 3,
+    .num_out = 1,
+    .overlays = 1u << CROSS_ENTROPY_GRAD_LOGITS,
+    .shape = cross_entropy_grad_shape,
+    .members = MEMBERS(OUT(cross_entropy_grad, dlogits, 0), IN(cross_entropy_grad, dloss, CROSS_ENTROPY_GRAD_DLOSS),
+                       IN(cross_entropy_grad, logits, CROSS_ENTROPY_GRAD_LOGITS),
+                       IN(cross_entropy_grad, labels, CROSS_ENTROPY_GRAD_LABELS),
+                       DIM(cross_entropy_grad, rows, CROSS_ENTROPY_GRAD_LOGITS, 0),
+                       DIM(cross_entropy_grad, classes, CROSS_ENTROPY_GRAD_LOGITS, 1),
+                       DTYPE(cross_entropy_grad, logits_dtype, CROSS_ENTROPY_GRAD_LOGITS)),
+    .kernel = MEGA_KERNEL_cross_entropy_grad};
 
 /* ---- labelled_sum: in labels [T] i32, weights [T] f32 or none; out [1] acc. Classes: attr.valid. It does not read
  *      logits and so depends on no parameter, as the weight of a loss requires. ---- */
@@ -110,20 +97,13 @@ static mega_status labelled_sum_shape(const mega_graph *g, const instruction *op
     return MEGA_OK;
 }
 
-static void labelled_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_labelled_sum_args *a = args;
-    a->sum = b->address(b, op->out[0]);
-    a->labels = b->address(b, op->in[LABELLED_SUM_LABELS]);
-    a->weights = b->address(b, op->in[LABELLED_SUM_WEIGHTS]);
-    a->rows = mega_op_in_dim(b->g, op, LABELLED_SUM_LABELS, 0);
-    a->classes = op->attr.valid;
-}
-
-const op_row mega_op_row_labelled_sum = {.name = "labelled_sum",
-                                         .num_in = 2,
-                                         .num_out = 1,
-                                         .optional_in = 1u << LABELLED_SUM_WEIGHTS,
-                                         .shape = labelled_sum_shape,
-                                         .bind = labelled_sum_bind,
-                                         .kernel = MEGA_KERNEL_labelled_sum};
+const op_row mega_op_row_labelled_sum = {
+    .name = "labelled_sum",
+    .num_in = 2,
+    .num_out = 1,
+    .optional_in = 1u << LABELLED_SUM_WEIGHTS,
+    .shape = labelled_sum_shape,
+    .members = MEMBERS(OUT(labelled_sum, sum, 0), IN(labelled_sum, labels, LABELLED_SUM_LABELS),
+                       IN(labelled_sum, weights, LABELLED_SUM_WEIGHTS), DIM(labelled_sum, rows, LABELLED_SUM_LABELS, 0),
+                       ATTR(labelled_sum, classes, valid)),
+    .kernel = MEGA_KERNEL_labelled_sum};

@@ -1,5 +1,5 @@
 /* Ops that work element by element: gelu, add, mul, scale, dropout, and their gradients. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 #include <math.h>
 
@@ -27,24 +27,15 @@ static void gelu_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[GELU_X], mega_graph_emit(g, &d).id);
 }
 
-static void gelu_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_gelu_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[GELU_X]);
-    a->bias = b->address(b, op->in[GELU_BIAS]);
-    a->rows = mega_op_in_dim(b->g, op, GELU_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, GELU_X, 1);
-    a->tanh_form = op->attr.tanh_form;
-}
-
 const op_row mega_op_row_gelu = {.name = "gelu",
                                  .num_in = 2,
                                  .num_out = 1,
                                  .optional_in = 1u << GELU_BIAS,
                                  .shape = gelu_shape,
                                  .gradient = gelu_gradient,
-                                 .bind = gelu_bind,
+                                 .members = MEMBERS(OUT(gelu, y, 0), IN(gelu, x, GELU_X), IN(gelu, bias, GELU_BIAS),
+                                                    DIM(gelu, rows, GELU_X, 0), DIM(gelu, cols, GELU_X, 1),
+                                                    ATTR(gelu, tanh_form, tanh_form)),
                                  .kernel = MEGA_KERNEL_gelu};
 
 /* ---- gelu_grad: in dy, x, bias or none; out dx, dbias += or none ---- */
@@ -60,29 +51,20 @@ static mega_status gelu_grad_shape(const mega_graph *g, const instruction *op, t
     return MEGA_OK;
 }
 
-static void gelu_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_gelu_grad_args *a = args;
-    a->dx = b->address(b, op->out[GELU_GRAD_DX]);
-    a->dbias = b->address(b, op->out[GELU_GRAD_DBIAS]);
-    a->dy = b->address(b, op->in[GELU_GRAD_DY]);
-    a->x = b->address(b, op->in[GELU_GRAD_X]);
-    a->bias = b->address(b, op->in[GELU_GRAD_BIAS]);
-    a->rows = mega_op_in_dim(b->g, op, GELU_GRAD_DY, 0);
-    a->cols = mega_op_in_dim(b->g, op, GELU_GRAD_DY, 1);
-    a->tanh_form = op->attr.tanh_form;
-}
-
-const op_row mega_op_row_gelu_grad = {.name = "gelu_grad",
-                                      .num_in = 3,
-                                      .num_out = 2,
-                                      .optional_in = 1u << GELU_GRAD_BIAS,
-                                      .optional_out = 1u << GELU_GRAD_DBIAS,
-                                      .accumulates = 1u << GELU_GRAD_DBIAS,
-                                      .overlays = 1u << GELU_GRAD_DY,
-                                      .shape = gelu_grad_shape,
-                                      .bind = gelu_grad_bind,
-                                      .kernel = MEGA_KERNEL_gelu_grad};
+const op_row mega_op_row_gelu_grad = {
+    .name = "gelu_grad",
+    .num_in = 3,
+    .num_out = 2,
+    .optional_in = 1u << GELU_GRAD_BIAS,
+    .optional_out = 1u << GELU_GRAD_DBIAS,
+    .accumulates = 1u << GELU_GRAD_DBIAS,
+    .overlays = 1u << GELU_GRAD_DY,
+    .shape = gelu_grad_shape,
+    .members = MEMBERS(OUT(gelu_grad, dx, GELU_GRAD_DX), OUT(gelu_grad, dbias, GELU_GRAD_DBIAS),
+                       IN(gelu_grad, dy, GELU_GRAD_DY), IN(gelu_grad, x, GELU_GRAD_X),
+                       IN(gelu_grad, bias, GELU_GRAD_BIAS), DIM(gelu_grad, rows, GELU_GRAD_DY, 0),
+                       DIM(gelu_grad, cols, GELU_GRAD_DY, 1), ATTR(gelu_grad, tanh_form, tanh_form)),
+    .kernel = MEGA_KERNEL_gelu_grad};
 
 /* ---- add: in a, b; out a + b. add, mul and scale also accept the acc dtype (losses of rows). ---- */
 
@@ -108,15 +90,8 @@ static void add_gradient(mega_graph *g, const instruction *op)
 }
 
 /* Also for mul, which has the same arguments. */
-static void add_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_add_args *a = args;
-    a->head.dtype = mega_op_in_float(b->g, op, 0);
-    a->y = b->address(b, op->out[0]);
-    a->a = b->address(b, op->in[0]);
-    a->b = b->address(b, op->in[1]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-}
+#define ADD_MEMBERS \
+    MEMBERS(DTYPE(add, head.dtype, 0), OUT(add, y, 0), IN(add, a, 0), IN(add, b, 1), COUNT(add, count, 0))
 
 const op_row mega_op_row_add = {.name = "add",
                                 .num_in = 2,
@@ -124,7 +99,7 @@ const op_row mega_op_row_add = {.name = "add",
                                 .overlays = 1u << 0 | 1u << 1,
                                 .shape = add_shape,
                                 .gradient = add_gradient,
-                                .bind = add_bind,
+                                .members = ADD_MEMBERS,
                                 .kernel = MEGA_KERNEL_add};
 
 /* ---- mul: in a, b; out a * b ---- */
@@ -149,7 +124,7 @@ const op_row mega_op_row_mul = {.name = "mul",
                                 .overlays = 1u << 0 | 1u << 1,
                                 .shape = add_shape,
                                 .gradient = mul_gradient,
-                                .bind = add_bind,
+                                .members = ADD_MEMBERS,
                                 .kernel = MEGA_KERNEL_mul};
 
 /* ---- scale: in x; out x * factor ---- */
@@ -178,23 +153,15 @@ static void scale_gradient(mega_graph *g, const instruction *op)
 }
 
 /* Uses the kernel that converts types, here with equal types. */
-static void scale_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_convert_args *a = args;
-    a->dst = b->address(b, op->out[0]);
-    a->src = b->address(b, op->in[0]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-    a->dst_dtype = a->src_dtype = mega_op_in_float(b->g, op, 0);
-    a->scale = op->attr.factor;
-}
-
 const op_row mega_op_row_scale = {.name = "scale",
                                   .num_in = 1,
                                   .num_out = 1,
                                   .overlays = 1u << 0,
                                   .shape = scale_shape,
                                   .gradient = scale_gradient,
-                                  .bind = scale_bind,
+                                  .members = MEMBERS(OUT(convert, dst, 0), IN(convert, src, 0),
+                                                     COUNT(convert, count, 0), DTYPE(convert, dst_dtype, 0),
+                                                     DTYPE(convert, src_dtype, 0), ATTR(convert, scale, factor)),
                                   .kernel = MEGA_KERNEL_convert};
 
 /* ---- keep: in x, state (written); for generation: no gradient ---- */
@@ -278,31 +245,20 @@ static void dropout_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[DROPOUT_X], mega_graph_emit(g, &d).id);
 }
 
-static void dropout_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_dropout_add_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[DROPOUT_X]);
-    a->sample_id = b->address(b, op->in[DROPOUT_SAMPLE_ID]);
-    a->seq_position = b->address(b, op->in[DROPOUT_SEQ_POSITION]);
-    a->bias = b->address(b, op->in[DROPOUT_BIAS]);
-    a->residual = b->address(b, op->in[DROPOUT_RESIDUAL]);
-    a->rows = mega_op_in_dim(b->g, op, DROPOUT_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, DROPOUT_X, 1);
-    a->dropout = op->attr.p;
-    a->site = op->attr.site;
-}
-
-const op_row mega_op_row_dropout = {.name = "dropout",
-                                    .num_in = 5,
-                                    .num_out = 1,
-                                    .optional_in = 1u << DROPOUT_SAMPLE_ID | 1u << DROPOUT_SEQ_POSITION |
-                                                   1u << DROPOUT_BIAS | 1u << DROPOUT_RESIDUAL,
-                                    .overlays = 1u << DROPOUT_X | 1u << DROPOUT_RESIDUAL,
-                                    .shape = dropout_shape,
-                                    .gradient = dropout_gradient,
-                                    .bind = dropout_bind,
-                                    .kernel = MEGA_KERNEL_dropout_add};
+const op_row mega_op_row_dropout = {
+    .name = "dropout",
+    .num_in = 5,
+    .num_out = 1,
+    .optional_in = 1u << DROPOUT_SAMPLE_ID | 1u << DROPOUT_SEQ_POSITION | 1u << DROPOUT_BIAS | 1u << DROPOUT_RESIDUAL,
+    .overlays = 1u << DROPOUT_X | 1u << DROPOUT_RESIDUAL,
+    .shape = dropout_shape,
+    .gradient = dropout_gradient,
+    .members =
+        MEMBERS(OUT(dropout_add, y, 0), IN(dropout_add, x, DROPOUT_X), IN(dropout_add, sample_id, DROPOUT_SAMPLE_ID),
+                IN(dropout_add, seq_position, DROPOUT_SEQ_POSITION), IN(dropout_add, bias, DROPOUT_BIAS),
+                IN(dropout_add, residual, DROPOUT_RESIDUAL), DIM(dropout_add, rows, DROPOUT_X, 0),
+                DIM(dropout_add, cols, DROPOUT_X, 1), ATTR(dropout_add, dropout, p), ATTR(dropout_add, site, site)),
+    .kernel = MEGA_KERNEL_dropout_add};
 
 /* ---- dropout_grad: in dy [T, C], sample_id, seq_position; out dx, dbias += or none ---- */
 
@@ -314,27 +270,18 @@ static mega_status dropout_grad_shape(const mega_graph *g, const instruction *op
     return dropout_coordinates(g, op, out[DROPOUT_GRAD_DX].dim[0]);
 }
 
-static void dropout_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_dropout_grad_args *a = args;
-    a->dx = b->address(b, op->out[DROPOUT_GRAD_DX]);
-    a->dbias = b->address(b, op->out[DROPOUT_GRAD_DBIAS]);
-    a->dy = b->address(b, op->in[DROPOUT_GRAD_DY]);
-    a->sample_id = b->address(b, op->in[DROPOUT_GRAD_SAMPLE_ID]);
-    a->seq_position = b->address(b, op->in[DROPOUT_GRAD_SEQ_POSITION]);
-    a->rows = mega_op_in_dim(b->g, op, DROPOUT_GRAD_DY, 0);
-    a->cols = mega_op_in_dim(b->g, op, DROPOUT_GRAD_DY, 1);
-    a->dropout = op->attr.p;
-    a->site = op->attr.site;
-}
-
-const op_row mega_op_row_dropout_grad = {.name = "dropout_grad",
-                                         .num_in = 3,
-                                         .num_out = 2,
-                                         .optional_in = 1u << DROPOUT_GRAD_SAMPLE_ID | 1u << DROPOUT_GRAD_SEQ_POSITION,
-                                         .optional_out = 1u << DROPOUT_GRAD_DBIAS,
-                                         .accumulates = 1u << DROPOUT_GRAD_DBIAS,
-                                         .overlays = 1u << DROPOUT_GRAD_DY,
-                                         .shape = dropout_grad_shape,
-                                         .bind = dropout_grad_bind,
-                                         .kernel = MEGA_KERNEL_dropout_grad};
+const op_row mega_op_row_dropout_grad = {
+    .name = "dropout_grad",
+    .num_in = 3,
+    .num_out = 2,
+    .optional_in = 1u << DROPOUT_GRAD_SAMPLE_ID | 1u << DROPOUT_GRAD_SEQ_POSITION,
+    .optional_out = 1u << DROPOUT_GRAD_DBIAS,
+    .accumulates = 1u << DROPOUT_GRAD_DBIAS,
+    .overlays = 1u << DROPOUT_GRAD_DY,
+    .shape = dropout_grad_shape,
+    .members = MEMBERS(OUT(dropout_grad, dx, DROPOUT_GRAD_DX), OUT(dropout_grad, dbias, DROPOUT_GRAD_DBIAS),
+                       IN(dropout_grad, dy, DROPOUT_GRAD_DY), IN(dropout_grad, sample_id, DROPOUT_GRAD_SAMPLE_ID),
+                       IN(dropout_grad, seq_position, DROPOUT_GRAD_SEQ_POSITION),
+                       DIM(dropout_grad, rows, DROPOUT_GRAD_DY, 0), DIM(dropout_grad, cols, DROPOUT_GRAD_DY, 1),
+                       ATTR(dropout_grad, dropout, p), ATTR(dropout_grad, site, site)),
+    .kernel = MEGA_KERNEL_dropout_grad};

@@ -1,5 +1,5 @@
 /* Rows of a table selected by ids: embedding, its gradient, and take_rows. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { EMBEDDING_GRAD_IDS, EMBEDDING_GRAD_DY };
@@ -37,18 +37,11 @@ static void embedding_gradient(mega_graph *g, const instruction *op)
     mega_graph_emit(g, &d);
 }
 
-static void embedding_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_embedding_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->ids = b->address(b, op->in[EMBEDDING_IDS]);
-    a->table = b->address(b, op->in[EMBEDDING_TABLE]);
-    a->addend = b->address(b, op->in[EMBEDDING_ADDEND]);
-    a->rows = mega_op_in_dim(b->g, op, EMBEDDING_IDS, 0);
-    a->table_rows = mega_op_in_dim(b->g, op, EMBEDDING_TABLE, 0);
-    a->cols = mega_op_in_dim(b->g, op, EMBEDDING_TABLE, 1);
-    a->begin = op->attr.begin;
-}
+#define EMBEDDING_MEMBERS                                                                                   \
+    MEMBERS(OUT(embedding, y, 0), IN(embedding, ids, EMBEDDING_IDS), IN(embedding, table, EMBEDDING_TABLE), \
+            IN(embedding, addend, EMBEDDING_ADDEND), DIM(embedding, rows, EMBEDDING_IDS, 0),                \
+            DIM(embedding, table_rows, EMBEDDING_TABLE, 0), DIM(embedding, cols, EMBEDDING_TABLE, 1),       \
+            ATTR(embedding, begin, begin))
 
 /* Counts for the table only the bytes of the rows read, as many as the result has. */
 static op_cost embedding_cost(const mega_graph *g, const instruction *op)
@@ -64,7 +57,7 @@ const op_row mega_op_row_embedding = {.name = "embedding",
                                       .shape = embedding_shape,
                                       .gradient = embedding_gradient,
                                       .cost = embedding_cost,
-                                      .bind = embedding_bind,
+                                      .members = EMBEDDING_MEMBERS,
                                       .kernel = MEGA_KERNEL_embedding};
 
 /* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, accumulated ---- */
@@ -77,31 +70,23 @@ static mega_status embedding_grad_shape(const mega_graph *g, const instruction *
     return MEGA_OK;
 }
 
-static void embedding_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_embedding_grad_args *a = args;
-    a->dtable = b->address(b, op->out[0]);
-    a->ids = b->address(b, op->in[EMBEDDING_GRAD_IDS]);
-    a->dy = b->address(b, op->in[EMBEDDING_GRAD_DY]);
-    a->rows = mega_op_in_dim(b->g, op, EMBEDDING_GRAD_DY, 0);
-    a->cols = mega_op_in_dim(b->g, op, EMBEDDING_GRAD_DY, 1);
-    a->begin = op->attr.begin;
-    a->table_rows = b->g->tensor[op->out[0]].shape.dim[0];
-}
-
 static op_cost embedding_grad_cost(const mega_graph *g, const instruction *op)
 {
     return (op_cost){0.0, 3.0 * (double)mega_shape_bytes(mega_op_in(g, op, EMBEDDING_GRAD_DY))};
 }
 
-const op_row mega_op_row_embedding_grad = {.name = "embedding_grad",
-                                           .num_in = 2,
-                                           .num_out = 1,
-                                           .accumulates = 1u,
-                                           .shape = embedding_grad_shape,
-                                           .cost = embedding_grad_cost,
-                                           .bind = embedding_grad_bind,
-                                           .kernel = MEGA_KERNEL_embedding_grad};
+const op_row mega_op_row_embedding_grad = {
+    .name = "embedding_grad",
+    .num_in = 2,
+    .num_out = 1,
+    .accumulates = 1u,
+    .shape = embedding_grad_shape,
+    .cost = embedding_grad_cost,
+    .members = MEMBERS(OUT(embedding_grad, dtable, 0), IN(embedding_grad, ids, EMBEDDING_GRAD_IDS),
+                       IN(embedding_grad, dy, EMBEDDING_GRAD_DY), DIM(embedding_grad, rows, EMBEDDING_GRAD_DY, 0),
+                       DIM(embedding_grad, cols, EMBEDDING_GRAD_DY, 1), ATTR(embedding_grad, begin, begin),
+                       OUT_DIM(embedding_grad, table_rows, 0, 0)),
+    .kernel = MEGA_KERNEL_embedding_grad};
 
 /* ---- take_rows: in rows [n] i32, x [T, C]; out [n, C]; an embedding without a gradient, for generation ---- */
 
@@ -117,5 +102,5 @@ const op_row mega_op_row_take_rows = {.name = "take_rows",
                                       .num_out = 1,
                                       .shape = embedding_shape,
                                       .cost = embedding_cost,
-                                      .bind = embedding_bind,
+                                      .members = EMBEDDING_MEMBERS,
                                       .kernel = MEGA_KERNEL_embedding};

@@ -1,5 +1,5 @@
 /* Gated activations: one GEMM computes gate and up, this op act(gate) * up (Shazeer 2020). */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { GLU_GRAD_DY, GLU_GRAD_X };
@@ -65,22 +65,13 @@ static mega_status glu_grad_shape(const mega_graph *g, const instruction *op, te
     return MEGA_OK;
 }
 
-static void glu_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_glu_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[GLU_GRAD_DY]);
-    a->x = b->address(b, op->in[GLU_GRAD_X]);
-    a->rows = mega_op_in_dim(b->g, op, GLU_GRAD_DY, 0);
-    a->cols = mega_op_in_dim(b->g, op, GLU_GRAD_DY, 1);
-    a->kind = op->attr.activation;
-    a->gate_second = op->attr.gate_second;
-}
-
-const op_row mega_op_row_glu_grad = {.name = "glu_grad",
-                                     .num_in = 2,
-                                     .num_out = 1,
-                                     .overlays = 1u << GLU_GRAD_X,
-                                     .shape = glu_grad_shape,
-                                     .bind = glu_grad_bind,
-                                     .kernel = MEGA_KERNEL_glu_grad};
+const op_row mega_op_row_glu_grad = {
+    .name = "glu_grad",
+    .num_in = 2,
+    .num_out = 1,
+    .overlays = 1u << GLU_GRAD_X,
+    .shape = glu_grad_shape,
+    .members = MEMBERS(OUT(glu_grad, dx, 0), IN(glu_grad, dy, GLU_GRAD_DY), IN(glu_grad, x, GLU_GRAD_X),
+                       DIM(glu_grad, rows, GLU_GRAD_DY, 0), DIM(glu_grad, cols, GLU_GRAD_DY, 1),
+                       ATTR(glu_grad, kind, activation), ATTR(glu_grad, gate_second, gate_second)),
+    .kernel = MEGA_KERNEL_glu_grad};

@@ -2,6 +2,7 @@
  * The two small reductions over the ranks that share the vocabulary are separate instructions. The gradients of x and
  * of the table are computed in the forward program too, scaled by the factor in the step block. */
 #include "edit_impl.h"
+#include "op_members.h"
 
 /* ---- xent_max: in logits [R, V] acc; out [R] acc ---- */
 
@@ -22,22 +23,14 @@ static mega_status xent_max_shape(const mega_graph *g, const instruction *op, te
     return MEGA_OK;
 }
 
-static void xent_max_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_xent_max_args *a = args;
-    a->row_max = b->address(b, op->out[0]);
-    a->logits = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->ld = mega_op_in_dim(b->g, op, 0, 1);
-    a->valid = op->attr.valid;
-}
-
 const op_row mega_op_row_xent_max = {.name = "xent_max",
                                      .num_in = 1,
                                      .num_out = 1,
                                      .infinite = 1u << 0, /* of a rank that holds only padding of the vocabulary */
                                      .shape = xent_max_shape,
-                                     .bind = xent_max_bind,
+                                     .members = MEMBERS(OUT(xent_max, row_max, 0), IN(xent_max, logits, 0),
+                                                        DIM(xent_max, rows, 0, 0), DIM(xent_max, ld, 0, 1),
+                                                        ATTR(xent_max, valid, valid)),
                                      .kernel = MEGA_KERNEL_xent_max};
 
 /* ---- xent_sum: in logits, row_max [R] acc, labels [R] i32; out [R, 2] acc ---- */
@@ -52,25 +45,16 @@ static mega_status xent_sum_shape(const mega_graph *g, const instruction *op, te
     return MEGA_OK;
 }
 
-static void xent_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_xent_sum_args *a = args;
-    a->sums = b->address(b, op->out[0]);
-    a->logits = b->address(b, op->in[XENT_SUM_LOGITS]);
-    a->row_max = b->address(b, op->in[XENT_SUM_ROW_MAX]);
-    a->labels = b->address(b, op->in[XENT_SUM_LABELS]);
-    a->rows = mega_op_in_dim(b->g, op, XENT_SUM_LOGITS, 0);
-    a->ld = mega_op_in_dim(b->g, op, XENT_SUM_LOGITS, 1);
-    a->valid = op->attr.valid;
-    a->begin = op->attr.begin;
-}
-
-const op_row mega_op_row_xent_sum = {.name = "xent_sum",
-                                     .num_in = 3,
-                                     .num_out = 1,
-                                     .shape = xent_sum_shape,
-                                     .bind = xent_sum_bind,
-                                     .kernel = MEGA_KERNEL_xent_sum};
+const op_row mega_op_row_xent_sum = {
+    .name = "xent_sum",
+    .num_in = 3,
+    .num_out = 1,
+    .shape = xent_sum_shape,
+    .members =
+        MEMBERS(OUT(xent_sum, sums, 0), IN(xent_sum, logits, XENT_SUM_LOGITS), IN(xent_sum, row_max, XENT_SUM_ROW_MAX),
+                IN(xent_sum, labels, XENT_SUM_LABELS), DIM(xent_sum, rows, XENT_SUM_LOGITS, 0),
+                DIM(xent_sum, ld, XENT_SUM_LOGITS, 1), ATTR(xent_sum, valid, valid), ATTR(xent_sum, begin, begin)),
+    .kernel = MEGA_KERNEL_xent_sum};
 
 /* ---- xent_grad: in logits, row_max, sums, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits
  *      [R, V] or none, loss [R] acc. dlogits requires loss_mask. ---- */
@@ -89,34 +73,23 @@ static mega_status xent_grad_shape(const mega_graph *g, const instruction *op, t
     return MEGA_OK;
 }
 
-static void xent_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_xent_grad_args *a = args;
-    a->dlogits = b->address(b, op->out[XENT_GRAD_DLOGITS]);
-    a->loss = b->address(b, op->out[XENT_GRAD_LOSS]);
-    a->logits = b->address(b, op->in[XENT_GRAD_LOGITS]);
-    a->row_max = b->address(b, op->in[XENT_GRAD_ROW_MAX]);
-    a->sums = b->address(b, op->in[XENT_GRAD_SUMS]);
-    a->labels = b->address(b, op->in[XENT_GRAD_LABELS]);
-    a->loss_mask = b->address(b, op->in[XENT_GRAD_LOSS_MASK]);
-    a->denominator = b->address(b, op->in[XENT_GRAD_DENOMINATOR]);
-    a->rows = mega_op_in_dim(b->g, op, XENT_GRAD_LOGITS, 0);
-    a->cols = a->ld = mega_op_in_dim(b->g, op, XENT_GRAD_LOGITS, 1);
-    a->valid = op->attr.valid;
-    a->begin = op->attr.begin;
-    a->coefficient = op->attr.factor;
-}
-
-const op_row mega_op_row_xent_grad = {.name = "xent_grad",
-                                      .num_in = 6,
-                                      .num_out = 2,
-                                      .optional_in = 1u << XENT_GRAD_LOSS_MASK | 1u << XENT_GRAD_DENOMINATOR,
-                                      .optional_out = 1u << XENT_GRAD_DLOGITS,
-                                      .scaled = 1u << XENT_GRAD_DLOGITS,
-                                      .overlays = 1u << XENT_GRAD_LOGITS,
-                                      .shape = xent_grad_shape,
-                                      .bind = xent_grad_bind,
-                                      .kernel = MEGA_KERNEL_xent_grad};
+const op_row mega_op_row_xent_grad = {
+    .name = "xent_grad",
+    .num_in = 6,
+    .num_out = 2,
+    .optional_in = 1u << XENT_GRAD_LOSS_MASK | 1u << XENT_GRAD_DENOMINATOR,
+    .optional_out = 1u << XENT_GRAD_DLOGITS,
+    .scaled = 1u << XENT_GRAD_DLOGITS,
+    .overlays = 1u << XENT_GRAD_LOGITS,
+    .shape = xent_grad_shape,
+    .members = MEMBERS(OUT(xent_grad, dlogits, XENT_GRAD_DLOGITS), OUT(xent_grad, loss, XENT_GRAD_LOSS),
+                       IN(xent_grad, logits, XENT_GRAD_LOGITS), IN(xent_grad, row_max, XENT_GRAD_ROW_MAX),
+                       IN(xent_grad, sums, XENT_GRAD_SUMS), IN(xent_grad, labels, XENT_GRAD_LABELS),
+                       IN(xent_grad, loss_mask, XENT_GRAD_LOSS_MASK), IN(xent_grad, denominator, XENT_GRAD_DENOMINATOR),
+                       DIM(xent_grad, rows, XENT_GRAD_LOGITS, 0), DIM(xent_grad, cols, XENT_GRAD_LOGITS, 1),
+                       DIM(xent_grad, ld, XENT_GRAD_LOGITS, 1), ATTR(xent_grad, valid, valid),
+                       ATTR(xent_grad, begin, begin), ATTR(xent_grad, coefficient, factor)),
+    .kernel = MEGA_KERNEL_xent_grad};
 
 /* ---- xent: in logits, labels, loss_mask [R] f32 or none, denominator [1] acc or none; out dlogits [R, V] or none,
  *      loss [R] acc. dlogits requires loss_mask. The fuse pass builds it from the three ops above. ---- */
@@ -133,32 +106,21 @@ static mega_status xent_shape(const mega_graph *g, const instruction *op, tensor
     return MEGA_OK;
 }
 
-static void xent_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_xent_args *a = args;
-    a->dlogits = b->address(b, op->out[XENT_DLOGITS]);
-    a->loss = b->address(b, op->out[XENT_LOSS]);
-    a->logits = b->address(b, op->in[XENT_LOGITS]);
-    a->labels = b->address(b, op->in[XENT_LABELS]);
-    a->loss_mask = b->address(b, op->in[XENT_LOSS_MASK]);
-    a->denominator = b->address(b, op->in[XENT_DENOMINATOR]);
-    a->rows = mega_op_in_dim(b->g, op, XENT_LOGITS, 0);
-    a->cols = a->ld = mega_op_in_dim(b->g, op, XENT_LOGITS, 1);
-    a->valid = op->attr.valid;
-    a->begin = op->attr.begin;
-    a->coefficient = op->attr.factor;
-}
-
-const op_row mega_op_row_xent = {.name = "xent",
-                                 .num_in = 4,
-                                 .num_out = 2,
-                                 .optional_in = 1u << XENT_LOSS_MASK | 1u << XENT_DENOMINATOR,
-                                 .optional_out = 1u << XENT_DLOGITS,
-                                 .scaled = 1u << XENT_DLOGITS,
-                                 .overlays = 1u << XENT_LOGITS,
-                                 .shape = xent_shape,
-                                 .bind = xent_bind,
-                                 .kernel = MEGA_KERNEL_xent};
+const op_row mega_op_row_xent = {
+    .name = "xent",
+    .num_in = 4,
+    .num_out = 2,
+    .optional_in = 1u << XENT_LOSS_MASK | 1u << XENT_DENOMINATOR,
+    .optional_out = 1u << XENT_DLOGITS,
+    .scaled = 1u << XENT_DLOGITS,
+    .overlays = 1u << XENT_LOGITS,
+    .shape = xent_shape,
+    .members = MEMBERS(OUT(xent, dlogits, XENT_DLOGITS), OUT(xent, loss, XENT_LOSS), IN(xent, logits, XENT_LOGITS),
+                       IN(xent, labels, XENT_LABELS), IN(xent, loss_mask, XENT_LOSS_MASK),
+                       IN(xent, denominator, XENT_DENOMINATOR), DIM(xent, rows, XENT_LOGITS, 0),
+                       DIM(xent, cols, XENT_LOGITS, 1), DIM(xent, ld, XENT_LOGITS, 1), ATTR(xent, valid, valid),
+                       ATTR(xent, begin, begin), ATTR(xent, coefficient, factor)),
+    .kernel = MEGA_KERNEL_xent};
 
 /* ---- the head ---- */
 

@@ -1,5 +1,5 @@
 /* GEMMs with a weight [N, K] (out, in), their two gradients, and biases. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* ---- linear: in x [T, K], weight [N, K], bias [N] or none, residual [T, N] or none; out [T, N], in the acc dtype if
  *      attr.wide ---- */
@@ -199,24 +199,16 @@ static void bias_add_gradient(mega_graph *g, const instruction *op)
 }
 
 /* Uses the dropout kernel, dropping nothing and adding only the bias. */
-static void bias_add_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_dropout_add_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[BIAS_ADD_X]);
-    a->bias = b->address(b, op->in[BIAS_ADD_BIAS]);
-    a->rows = mega_op_in_dim(b->g, op, BIAS_ADD_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, BIAS_ADD_X, 1);
-}
-
-const op_row mega_op_row_bias_add = {.name = "bias_add",
-                                     .num_in = 2,
-                                     .num_out = 1,
-                                     .overlays = 1u << BIAS_ADD_X,
-                                     .shape = bias_add_shape,
-                                     .gradient = bias_add_gradient,
-                                     .bind = bias_add_bind,
-                                     .kernel = MEGA_KERNEL_dropout_add};
+const op_row mega_op_row_bias_add = {
+    .name = "bias_add",
+    .num_in = 2,
+    .num_out = 1,
+    .overlays = 1u << BIAS_ADD_X,
+    .shape = bias_add_shape,
+    .gradient = bias_add_gradient,
+    .members = MEMBERS(OUT(dropout_add, y, 0), IN(dropout_add, x, BIAS_ADD_X), IN(dropout_add, bias, BIAS_ADD_BIAS),
+                       DIM(dropout_add, rows, BIAS_ADD_X, 0), DIM(dropout_add, cols, BIAS_ADD_X, 1)),
+    .kernel = MEGA_KERNEL_dropout_add};
 
 /* ---- column_sum: in x [T, C]; out [C] acc, accumulated ---- */
 
@@ -227,19 +219,11 @@ static mega_status column_sum_shape(const mega_graph *g, const instruction *op, 
     return MEGA_OK;
 }
 
-static void column_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_column_sum_args *a = args;
-    a->sum = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
-
 const op_row mega_op_row_column_sum = {.name = "column_sum",
                                        .num_in = 1,
                                        .num_out = 1,
                                        .accumulates = 1u,
                                        .shape = column_sum_shape,
-                                       .bind = column_sum_bind,
+                                       .members = MEMBERS(OUT(column_sum, sum, 0), IN(column_sum, x, 0),
+                                                          DIM(column_sum, rows, 0, 0), DIM(column_sum, cols, 0, 1)),
                                        .kernel = MEGA_KERNEL_column_sum};

@@ -1,6 +1,6 @@
 /* Losses and metrics for any model: weighted sums over rows, squared error, accuracy. (ops_head.c has cross-entropy
  * over a vocabulary.) */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { MASKED_SUM_GRAD_DSUM, MASKED_SUM_GRAD_MASK };
@@ -63,22 +63,15 @@ static mega_status masked_sum_grad_shape(const mega_graph *g, const instruction 
     return MEGA_OK;
 }
 
-static void masked_sum_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_masked_sum_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dout = b->address(b, op->in[MASKED_SUM_GRAD_DSUM]);
-    a->mask = b->address(b, op->in[MASKED_SUM_GRAD_MASK]);
-    a->count = op->attr.rows;
-}
-
-const op_row mega_op_row_masked_sum_grad = {.name = "masked_sum_grad",
-                                            .num_in = 2,
-                                            .num_out = 1,
-                                            .optional_in = 1u << MASKED_SUM_GRAD_MASK,
-                                            .shape = masked_sum_grad_shape,
-                                            .bind = masked_sum_grad_bind,
-                                            .kernel = MEGA_KERNEL_masked_sum_grad};
+const op_row mega_op_row_masked_sum_grad = {
+    .name = "masked_sum_grad",
+    .num_in = 2,
+    .num_out = 1,
+    .optional_in = 1u << MASKED_SUM_GRAD_MASK,
+    .shape = masked_sum_grad_shape,
+    .members = MEMBERS(OUT(masked_sum_grad, dx, 0), IN(masked_sum_grad, dout, MASKED_SUM_GRAD_DSUM),
+                       IN(masked_sum_grad, mask, MASKED_SUM_GRAD_MASK), ATTR(masked_sum_grad, count, rows)),
+    .kernel = MEGA_KERNEL_masked_sum_grad};
 
 mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights)
 {
@@ -105,22 +98,15 @@ static mega_status loss_seed_shape(const mega_graph *g, const instruction *op, t
     return MEGA_OK;
 }
 
-static void loss_seed_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_loss_seed_args *a = args;
-    a->seed = b->address(b, op->out[0]);
-    a->weight = b->address(b, op->in[0]);
-    a->coefficient = op->attr.factor;
-}
-
-const op_row mega_op_row_loss_seed = {.name = "loss_seed",
-                                      .num_in = 1,
-                                      .num_out = 1,
-                                      .optional_in = 1u << 0,
-                                      .scaled = 1u << 0,
-                                      .shape = loss_seed_shape,
-                                      .bind = loss_seed_bind,
-                                      .kernel = MEGA_KERNEL_loss_seed};
+const op_row mega_op_row_loss_seed = {
+    .name = "loss_seed",
+    .num_in = 1,
+    .num_out = 1,
+    .optional_in = 1u << 0,
+    .scaled = 1u << 0,
+    .shape = loss_seed_shape,
+    .members = MEMBERS(OUT(loss_seed, seed, 0), IN(loss_seed, weight, 0), ATTR(loss_seed, coefficient, factor)),
+    .kernel = MEGA_KERNEL_loss_seed};
 
 /* ---- squared_error: in x [T, C], target [T, C]; out [T] acc ---- */
 
@@ -151,23 +137,16 @@ static void squared_error_gradient(mega_graph *g, const instruction *op)
         mega_graph_gradient_add(g, op->in[SQUARED_ERROR_TARGET], mega_op_scale(g, dx, -1.0).id);
 }
 
-static void squared_error_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_squared_error_args *a = args;
-    a->loss = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[SQUARED_ERROR_X]);
-    a->target = b->address(b, op->in[SQUARED_ERROR_TARGET]);
-    a->rows = mega_op_in_dim(b->g, op, SQUARED_ERROR_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, SQUARED_ERROR_X, 1);
-}
-
-const op_row mega_op_row_squared_error = {.name = "squared_error",
-                                          .num_in = 2,
-                                          .num_out = 1,
-                                          .shape = squared_error_shape,
-                                          .gradient = squared_error_gradient,
-                                          .bind = squared_error_bind,
-                                          .kernel = MEGA_KERNEL_squared_error};
+const op_row mega_op_row_squared_error = {
+    .name = "squared_error",
+    .num_in = 2,
+    .num_out = 1,
+    .shape = squared_error_shape,
+    .gradient = squared_error_gradient,
+    .members = MEMBERS(OUT(squared_error, loss, 0), IN(squared_error, x, SQUARED_ERROR_X),
+                       IN(squared_error, target, SQUARED_ERROR_TARGET), DIM(squared_error, rows, SQUARED_ERROR_X, 0),
+                       DIM(squared_error, cols, SQUARED_ERROR_X, 1)),
+    .kernel = MEGA_KERNEL_squared_error};
 
 /* ---- squared_error_grad: in dy [T] acc, x, target; out dx [T, C] ---- */
 
@@ -181,24 +160,17 @@ static mega_status squared_error_grad_shape(const mega_graph *g, const instructi
     return MEGA_OK;
 }
 
-static void squared_error_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_squared_error_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dloss = b->address(b, op->in[SQUARED_ERROR_GRAD_DLOSS]);
-    a->x = b->address(b, op->in[SQUARED_ERROR_GRAD_X]);
-    a->target = b->address(b, op->in[SQUARED_ERROR_GRAD_TARGET]);
-    a->rows = mega_op_in_dim(b->g, op, SQUARED_ERROR_GRAD_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, SQUARED_ERROR_GRAD_X, 1);
-}
-
-const op_row mega_op_row_squared_error_grad = {.name = "squared_error_grad",
-                                               .num_in = 3,
-                                               .num_out = 1,
-                                               .overlays = 1u << SQUARED_ERROR_GRAD_X | 1u << SQUARED_ERROR_GRAD_TARGET,
-                                               .shape = squared_error_grad_shape,
-                                               .bind = squared_error_grad_bind,
-                                               .kernel = MEGA_KERNEL_squared_error_grad};
+const op_row mega_op_row_squared_error_grad = {
+    .name = "squared_error_grad",
+    .num_in = 3,
+    .num_out = 1,
+    .overlays = 1u << SQUARED_ERROR_GRAD_X | 1u << SQUARED_ERROR_GRAD_TARGET,
+    .shape = squared_error_grad_shape,
+    .members = MEMBERS(
+        OUT(squared_error_grad, dx, 0), IN(squared_error_grad, dloss, SQUARED_ERROR_GRAD_DLOSS),
+        IN(squared_error_grad, x, SQUARED_ERROR_GRAD_X), IN(squared_error_grad, target, SQUARED_ERROR_GRAD_TARGET),
+        DIM(squared_error_grad, rows, SQUARED_ERROR_GRAD_X, 0), DIM(squared_error_grad, cols, SQUARED_ERROR_GRAD_X, 1)),
+    .kernel = MEGA_KERNEL_squared_error_grad};
 
 /* ---- accuracy: in logits [T, classes] dtype or acc, labels [T] i32; out hit [T] acc, counts [T] acc. A metric,
  *      without a gradient. ---- */
@@ -228,21 +200,13 @@ static mega_status accuracy_shape(const mega_graph *g, const instruction *op, te
     return MEGA_OK;
 }
 
-static void accuracy_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_accuracy_args *a = args;
-    a->hit = b->address(b, op->out[ACCURACY_HIT]);
-    a->counts = b->address(b, op->out[ACCURACY_COUNTS]);
-    a->logits = b->address(b, op->in[ACCURACY_LOGITS]);
-    a->labels = b->address(b, op->in[ACCURACY_LABELS]);
-    a->rows = mega_op_in_dim(b->g, op, ACCURACY_LOGITS, 0);
-    a->classes = mega_op_in_dim(b->g, op, ACCURACY_LOGITS, 1);
-    a->logits_dtype = mega_op_in(b->g, op, ACCURACY_LOGITS)->dtype;
-}
-
-const op_row mega_op_row_accuracy = {.name = "accuracy",
-                                     .num_in = 2,
-                                     .num_out = 2,
-                                     .shape = accuracy_shape,
-                                     .bind = accuracy_bind,
-                                     .kernel = MEGA_KERNEL_accuracy};
+const op_row mega_op_row_accuracy = {
+    .name = "accuracy",
+    .num_in = 2,
+    .num_out = 2,
+    .shape = accuracy_shape,
+    .members = MEMBERS(OUT(accuracy, hit, ACCURACY_HIT), OUT(accuracy, counts, ACCURACY_COUNTS),
+                       IN(accuracy, logits, ACCURACY_LOGITS), IN(accuracy, labels, ACCURACY_LABELS),
+                       DIM(accuracy, rows, ACCURACY_LOGITS, 0), DIM(accuracy, classes, ACCURACY_LOGITS, 1),
+                       DTYPE(accuracy, logits_dtype, ACCURACY_LOGITS)),
+    .kernel = MEGA_KERNEL_accuracy};

@@ -1,5 +1,5 @@
 /* Layer norm and RMS norm, and their gradients. Both norms have the same kernels and operands; RMS norm has no mean. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { LAYER_NORM_X, LAYER_NORM_GAIN, LAYER_NORM_BIAS };
@@ -58,20 +58,17 @@ static void norm_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[LAYER_NORM_X], dx.id);
 }
 
+#define LAYER_NORM_MEMBERS                                                                  \
+    MEMBERS(OUT(layer_norm, y, LAYER_NORM_Y), OUT(layer_norm, mean, LAYER_NORM_MEAN),       \
+            OUT(layer_norm, rstd, LAYER_NORM_RSTD), IN(layer_norm, x, LAYER_NORM_X),        \
+            IN(layer_norm, gain, LAYER_NORM_GAIN), IN(layer_norm, bias, LAYER_NORM_BIAS),   \
+            DIM(layer_norm, rows, LAYER_NORM_X, 0), DIM(layer_norm, cols, LAYER_NORM_X, 1), \
+            ATTR(layer_norm, eps, eps), ATTR(layer_norm, plus_one, plus_one))
+
 static void layer_norm_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_layer_norm_args *a = args;
-    a->y = b->address(b, op->out[LAYER_NORM_Y]);
-    a->mean = b->address(b, op->out[LAYER_NORM_MEAN]);
-    a->rstd = b->address(b, op->out[LAYER_NORM_RSTD]);
-    a->x = b->address(b, op->in[LAYER_NORM_X]);
-    a->gain = b->address(b, op->in[LAYER_NORM_GAIN]);
-    a->bias = b->address(b, op->in[LAYER_NORM_BIAS]);
-    a->rows = mega_op_in_dim(b->g, op, LAYER_NORM_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, LAYER_NORM_X, 1);
-    a->eps = op->attr.eps;
-    a->rms = op->kind == OP_RMS_NORM;
-    a->plus_one = op->attr.plus_one;
+    (void)b;
+    ((mega_layer_norm_args *)args)->rms = op->kind == OP_RMS_NORM;
 }
 
 const op_row mega_op_row_layer_norm = {.name = "layer_norm",
@@ -80,6 +77,7 @@ const op_row mega_op_row_layer_norm = {.name = "layer_norm",
                                        .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                        .shape = layer_norm_shape,
                                        .gradient = norm_gradient,
+                                       .members = LAYER_NORM_MEMBERS,
                                        .bind = layer_norm_bind,
                                        .kernel = MEGA_KERNEL_layer_norm};
 
@@ -100,22 +98,18 @@ static mega_status layer_norm_grad_shape(const mega_graph *g, const instruction 
     return MEGA_OK;
 }
 
+#define LAYER_NORM_GRAD_MEMBERS                                                                                    \
+    MEMBERS(OUT(layer_norm_grad, dx, LAYER_NORM_GRAD_DX), OUT(layer_norm_grad, dgain, LAYER_NORM_GRAD_DGAIN),      \
+            OUT(layer_norm_grad, dbias, LAYER_NORM_GRAD_DBIAS), IN(layer_norm_grad, dy, LAYER_NORM_GRAD_DY),       \
+            IN(layer_norm_grad, x, LAYER_NORM_GRAD_X), IN(layer_norm_grad, mean, LAYER_NORM_GRAD_MEAN),            \
+            IN(layer_norm_grad, rstd, LAYER_NORM_GRAD_RSTD), IN(layer_norm_grad, gain, LAYER_NORM_GRAD_GAIN),      \
+            IN(layer_norm_grad, addend, LAYER_NORM_GRAD_ADDEND), DIM(layer_norm_grad, rows, LAYER_NORM_GRAD_X, 0), \
+            DIM(layer_norm_grad, cols, LAYER_NORM_GRAD_X, 1), ATTR(layer_norm_grad, plus_one, plus_one))
+
 static void layer_norm_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_layer_norm_grad_args *a = args;
-    a->dx = b->address(b, op->out[LAYER_NORM_GRAD_DX]);
-    a->dgain = b->address(b, op->out[LAYER_NORM_GRAD_DGAIN]);
-    a->dbias = b->address(b, op->out[LAYER_NORM_GRAD_DBIAS]);
-    a->dy = b->address(b, op->in[LAYER_NORM_GRAD_DY]);
-    a->x = b->address(b, op->in[LAYER_NORM_GRAD_X]);
-    a->mean = b->address(b, op->in[LAYER_NORM_GRAD_MEAN]);
-    a->rstd = b->address(b, op->in[LAYER_NORM_GRAD_RSTD]);
-    a->gain = b->address(b, op->in[LAYER_NORM_GRAD_GAIN]);
-    a->addend = b->address(b, op->in[LAYER_NORM_GRAD_ADDEND]);
-    a->rows = mega_op_in_dim(b->g, op, LAYER_NORM_GRAD_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, LAYER_NORM_GRAD_X, 1);
-    a->rms = op->kind == OP_RMS_NORM_GRAD;
-    a->plus_one = op->attr.plus_one;
+    (void)b;
+    ((mega_layer_norm_grad_args *)args)->rms = op->kind == OP_RMS_NORM_GRAD;
 }
 
 const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
@@ -126,6 +120,7 @@ const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
                                             .accumulates = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
                                             .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .shape = layer_norm_grad_shape,
+                                            .members = LAYER_NORM_GRAD_MEMBERS,
                                             .bind = layer_norm_grad_bind,
                                             .kernel = MEGA_KERNEL_layer_norm_grad};
 
@@ -143,6 +138,7 @@ const op_row mega_op_row_rms_norm = {.name = "rms_norm",
                                      .optional_out = 1u << LAYER_NORM_MEAN,
                                      .shape = layer_norm_shape,
                                      .gradient = norm_gradient,
+                                     .members = LAYER_NORM_MEMBERS,
                                      .bind = layer_norm_bind,
                                      .kernel = MEGA_KERNEL_layer_norm};
 
@@ -157,5 +153,6 @@ const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
                                           .accumulates = 1u << LAYER_NORM_GRAD_DGAIN,
                                           .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                           .shape = layer_norm_grad_shape,
+                                          .members = LAYER_NORM_GRAD_MEMBERS,
                                           .bind = layer_norm_grad_bind,
                                           .kernel = MEGA_KERNEL_layer_norm_grad};

@@ -1,5 +1,5 @@
 /* Means and first rows of groups of consecutive rows, such as the positions of a sample; sums of channels by row. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* ---- mean_rows: in x [n * group, C]; out [n, C] ---- */
 
@@ -30,22 +30,16 @@ static void groups_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-static void groups_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_mean_rows_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->group = op->attr.group;
-    a->rows = mega_op_in_dim(b->g, op, 0, 0) / a->group;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
+#define GROUPS_MEMBERS                                                                                            \
+    MEMBERS(OUT(mean_rows, y, 0), IN(mean_rows, x, 0), ATTR(mean_rows, group, group), GROUPS(mean_rows, rows, 0), \
+            DIM(mean_rows, cols, 0, 1))
 
 const op_row mega_op_row_mean_rows = {.name = "mean_rows",
                                       .num_in = 1,
                                       .num_out = 1,
                                       .shape = groups_shape,
                                       .gradient = groups_gradient,
-                                      .bind = groups_bind,
+                                      .members = GROUPS_MEMBERS,
                                       .kernel = MEGA_KERNEL_mean_rows};
 
 /* ---- mean_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
@@ -57,21 +51,15 @@ static mega_status groups_grad_shape(const mega_graph *g, const instruction *op,
     return MEGA_OK;
 }
 
-static void groups_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_mean_rows_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->group = op->attr.group;
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
+#define GROUPS_GRAD_MEMBERS                                                                         \
+    MEMBERS(OUT(mean_rows_grad, dx, 0), IN(mean_rows_grad, dy, 0), DIM(mean_rows_grad, rows, 0, 0), \
+            ATTR(mean_rows_grad, group, group), DIM(mean_rows_grad, cols, 0, 1))
 
 const op_row mega_op_row_mean_rows_grad = {.name = "mean_rows_grad",
                                            .num_in = 1,
                                            .num_out = 1,
                                            .shape = groups_grad_shape,
-                                           .bind = groups_grad_bind,
+                                           .members = GROUPS_GRAD_MEMBERS,
                                            .kernel = MEGA_KERNEL_mean_rows_grad};
 
 /* ---- first_rows: in x [n * group, C]; out [n, C] ---- */
@@ -87,7 +75,7 @@ const op_row mega_op_row_first_rows = {.name = "first_rows",
                                        .num_out = 1,
                                        .shape = groups_shape,
                                        .gradient = groups_gradient,
-                                       .bind = groups_bind,
+                                       .members = GROUPS_MEMBERS,
                                        .kernel = MEGA_KERNEL_first_rows};
 
 /* ---- first_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
@@ -96,7 +84,7 @@ const op_row mega_op_row_first_rows_grad = {.name = "first_rows_grad",
                                             .num_in = 1,
                                             .num_out = 1,
                                             .shape = groups_grad_shape,
-                                            .bind = groups_grad_bind,
+                                            .members = GROUPS_GRAD_MEMBERS,
                                             .kernel = MEGA_KERNEL_first_rows_grad};
 
 /* ---- row_sum: in x [T, C] dtype or acc; out [T] acc ---- */
@@ -123,22 +111,14 @@ static void row_sum_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-static void row_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_row_sum_args *a = args;
-    a->sum = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-    a->x_dtype = mega_op_in(b->g, op, 0)->dtype;
-}
-
 const op_row mega_op_row_row_sum = {.name = "row_sum",
                                     .num_in = 1,
                                     .num_out = 1,
                                     .shape = row_sum_shape,
                                     .gradient = row_sum_gradient,
-                                    .bind = row_sum_bind,
+                                    .members =
+                                        MEMBERS(OUT(row_sum, sum, 0), IN(row_sum, x, 0), DIM(row_sum, rows, 0, 0),
+                                                DIM(row_sum, cols, 0, 1), DTYPE(row_sum, x_dtype, 0)),
                                     .kernel = MEGA_KERNEL_row_sum};
 
 /* ---- row_sum_grad: in dsum [T] acc; out dx [T, attr.valid], acc where attr.wide ---- */
@@ -150,19 +130,11 @@ static mega_status row_sum_grad_shape(const mega_graph *g, const instruction *op
     return MEGA_OK;
 }
 
-static void row_sum_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_row_sum_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dsum = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = op->attr.valid;
-    a->x_dtype = b->g->tensor[op->out[0]].shape.dtype;
-}
-
-const op_row mega_op_row_row_sum_grad = {.name = "row_sum_grad",
-                                         .num_in = 1,
-                                         .num_out = 1,
-                                         .shape = row_sum_grad_shape,
-                                         .bind = row_sum_grad_bind,
-                                         .kernel = MEGA_KERNEL_row_sum_grad};
+const op_row mega_op_row_row_sum_grad = {
+    .name = "row_sum_grad",
+    .num_in = 1,
+    .num_out = 1,
+    .shape = row_sum_grad_shape,
+    .members = MEMBERS(OUT(row_sum_grad, dx, 0), IN(row_sum_grad, dsum, 0), DIM(row_sum_grad, rows, 0, 0),
+                       ATTR(row_sum_grad, cols, valid), OUT_DTYPE(row_sum_grad, x_dtype, 0)),
+    .kernel = MEGA_KERNEL_row_sum_grad};

@@ -1,6 +1,6 @@
 /* Logits bounded by cap * tanh(logits / cap). The head (ops_head.c), which computes its gradient in the forward, emits
  * the gradient itself. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 #include <math.h>
 
@@ -22,22 +22,14 @@ static mega_status softcap_shape(const mega_graph *g, const instruction *op, ten
     return MEGA_OK;
 }
 
-static void softcap_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_softcap_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, 0));
-    a->cap = op->attr.factor;
-}
-
-const op_row mega_op_row_softcap = {.name = "softcap",
-                                    .num_in = 1,
-                                    .num_out = 1,
-                                    .overlays = 1u << 0,
-                                    .shape = softcap_shape,
-                                    .bind = softcap_bind,
-                                    .kernel = MEGA_KERNEL_softcap};
+const op_row mega_op_row_softcap = {
+    .name = "softcap",
+    .num_in = 1,
+    .num_out = 1,
+    .overlays = 1u << 0,
+    .shape = softcap_shape,
+    .members = MEMBERS(OUT(softcap, y, 0), IN(softcap, x, 0), COUNT(softcap, count, 0), ATTR(softcap, cap, factor)),
+    .kernel = MEGA_KERNEL_softcap};
 
 /* ---- softcap_grad: in dy [T, C], y [T, C] acc; out dx [T, C] ---- */
 
@@ -50,20 +42,13 @@ static mega_status softcap_grad_shape(const mega_graph *g, const instruction *op
     return MEGA_OK;
 }
 
-static void softcap_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_softcap_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[SOFTCAP_GRAD_DY]);
-    a->y = b->address(b, op->in[SOFTCAP_GRAD_Y]);
-    a->count = mega_shape_count(mega_op_in(b->g, op, SOFTCAP_GRAD_DY));
-    a->cap = op->attr.factor;
-}
-
-const op_row mega_op_row_softcap_grad = {.name = "softcap_grad",
-                                         .num_in = 2,
-                                         .num_out = 1,
-                                         .overlays = 1u << SOFTCAP_GRAD_DY,
-                                         .shape = softcap_grad_shape,
-                                         .bind = softcap_grad_bind,
-                                         .kernel = MEGA_KERNEL_softcap_grad};
+const op_row mega_op_row_softcap_grad = {
+    .name = "softcap_grad",
+    .num_in = 2,
+    .num_out = 1,
+    .overlays = 1u << SOFTCAP_GRAD_DY,
+    .shape = softcap_grad_shape,
+    .members =
+        MEMBERS(OUT(softcap_grad, dx, 0), IN(softcap_grad, dy, SOFTCAP_GRAD_DY), IN(softcap_grad, y, SOFTCAP_GRAD_Y),
+                COUNT(softcap_grad, count, SOFTCAP_GRAD_DY), ATTR(softcap_grad, cap, factor)),
+    .kernel = MEGA_KERNEL_softcap_grad};

@@ -1,6 +1,6 @@
 /* RMS norm of rows whose channels are divided among ranks. The sum of squares is added over the ranks, and so is its
  * gradient, because every rank scales its own channels by it. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { SQUARE_SUM_GRAD_X, SQUARE_SUM_GRAD_DSUM };
@@ -37,21 +37,13 @@ static void square_sum_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-static void square_sum_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_square_sum_args *a = args;
-    a->sum = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1);
-}
-
 const op_row mega_op_row_square_sum = {.name = "square_sum",
                                        .num_in = 1,
                                        .num_out = 1,
                                        .shape = square_sum_shape,
                                        .gradient = square_sum_gradient,
-                                       .bind = square_sum_bind,
+                                       .members = MEMBERS(OUT(square_sum, sum, 0), IN(square_sum, x, 0),
+                                                          DIM(square_sum, rows, 0, 0), DIM(square_sum, cols, 0, 1)),
                                        .kernel = MEGA_KERNEL_square_sum};
 
 /* ---- square_sum_grad: in x [T, C], dsum [T] acc; out dx [T, C] ---- */
@@ -63,21 +55,15 @@ static mega_status square_sum_grad_shape(const mega_graph *g, const instruction 
     return mega_op_expect(g, op, SQUARE_SUM_GRAD_DSUM, "dsum", mega_shape_1d(g->acc, out[0].dim[0]));
 }
 
-static void square_sum_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_square_sum_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[SQUARE_SUM_GRAD_X]);
-    a->dsum = b->address(b, op->in[SQUARE_SUM_GRAD_DSUM]);
-    a->rows = mega_op_in_dim(b->g, op, SQUARE_SUM_GRAD_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, SQUARE_SUM_GRAD_X, 1);
-}
-
 const op_row mega_op_row_square_sum_grad = {.name = "square_sum_grad",
                                             .num_in = 2,
                                             .num_out = 1,
                                             .shape = square_sum_grad_shape,
-                                            .bind = square_sum_grad_bind,
+                                            .members = MEMBERS(OUT(square_sum_grad, dx, 0),
+                                                               IN(square_sum_grad, x, SQUARE_SUM_GRAD_X),
+                                                               IN(square_sum_grad, dsum, SQUARE_SUM_GRAD_DSUM),
+                                                               DIM(square_sum_grad, rows, SQUARE_SUM_GRAD_X, 0),
+                                                               DIM(square_sum_grad, cols, SQUARE_SUM_GRAD_X, 1)),
                                             .kernel = MEGA_KERNEL_square_sum_grad};
 
 /* ---- rms_scale: in x [T, C], sum [T] acc, gain [C] or none; out y [T, C] ---- */
@@ -112,28 +98,18 @@ static void rms_scale_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[RMS_SCALE_SUM], d.out[RMS_SCALE_GRAD_DSUM]);
 }
 
-static void rms_scale_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_rms_scale_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[RMS_SCALE_X]);
-    a->sum = b->address(b, op->in[RMS_SCALE_SUM]);
-    a->gain = b->address(b, op->in[RMS_SCALE_GAIN]);
-    a->rows = mega_op_in_dim(b->g, op, RMS_SCALE_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, RMS_SCALE_X, 1);
-    a->total = op->attr.group;
-    a->eps = op->attr.eps;
-    a->plus_one = op->attr.plus_one;
-}
-
-const op_row mega_op_row_rms_scale = {.name = "rms_scale",
-                                      .num_in = 3,
-                                      .num_out = 1,
-                                      .optional_in = 1u << RMS_SCALE_GAIN,
-                                      .shape = rms_scale_shape,
-                                      .gradient = rms_scale_gradient,
-                                      .bind = rms_scale_bind,
-                                      .kernel = MEGA_KERNEL_rms_scale};
+const op_row mega_op_row_rms_scale = {
+    .name = "rms_scale",
+    .num_in = 3,
+    .num_out = 1,
+    .optional_in = 1u << RMS_SCALE_GAIN,
+    .shape = rms_scale_shape,
+    .gradient = rms_scale_gradient,
+    .members = MEMBERS(OUT(rms_scale, y, 0), IN(rms_scale, x, RMS_SCALE_X), IN(rms_scale, sum, RMS_SCALE_SUM),
+                       IN(rms_scale, gain, RMS_SCALE_GAIN), DIM(rms_scale, rows, RMS_SCALE_X, 0),
+                       DIM(rms_scale, cols, RMS_SCALE_X, 1), ATTR(rms_scale, total, group), ATTR(rms_scale, eps, eps),
+                       ATTR(rms_scale, plus_one, plus_one)),
+    .kernel = MEGA_KERNEL_rms_scale};
 
 /* ---- rms_scale_grad: in dy, x, sum, gain or none; out dx, dsum, dgain += or none ---- */
 
@@ -146,30 +122,19 @@ static mega_status rms_scale_grad_shape(const mega_graph *g, const instruction *
     return mega_op_expect(g, op, RMS_SCALE_GRAD_DY, "dy", out[RMS_SCALE_GRAD_DX]);
 }
 
-static void rms_scale_grad_bind(const op_binder *b, const instruction *op, void *args)
-{
-    mega_rms_scale_grad_args *a = args;
-    a->dx = b->address(b, op->out[RMS_SCALE_GRAD_DX]);
-    a->dsum = b->address(b, op->out[RMS_SCALE_GRAD_DSUM]);
-    a->dgain = b->address(b, op->out[RMS_SCALE_GRAD_DGAIN]);
-    a->dy = b->address(b, op->in[RMS_SCALE_GRAD_DY]);
-    a->x = b->address(b, op->in[RMS_SCALE_GRAD_X]);
-    a->sum = b->address(b, op->in[RMS_SCALE_GRAD_SUM]);
-    a->gain = b->address(b, op->in[RMS_SCALE_GRAD_GAIN]);
-    a->rows = mega_op_in_dim(b->g, op, RMS_SCALE_GRAD_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, RMS_SCALE_GRAD_X, 1);
-    a->total = op->attr.group;
-    a->eps = op->attr.eps;
-    a->plus_one = op->attr.plus_one;
-}
-
-const op_row mega_op_row_rms_scale_grad = {.name = "rms_scale_grad",
-                                           .num_in = 4,
-                                           .num_out = 3,
-                                           .optional_in = 1u << RMS_SCALE_GRAD_GAIN,
-                                           .optional_out = 1u << RMS_SCALE_GRAD_DGAIN,
-                                           .accumulates = 1u << RMS_SCALE_GRAD_DGAIN,
-                                           .overlays = 1u << RMS_SCALE_GRAD_DY,
-                                           .shape = rms_scale_grad_shape,
-                                           .bind = rms_scale_grad_bind,
-                                           .kernel = MEGA_KERNEL_rms_scale_grad};
+const op_row mega_op_row_rms_scale_grad = {
+    .name = "rms_scale_grad",
+    .num_in = 4,
+    .num_out = 3,
+    .optional_in = 1u << RMS_SCALE_GRAD_GAIN,
+    .optional_out = 1u << RMS_SCALE_GRAD_DGAIN,
+    .accumulates = 1u << RMS_SCALE_GRAD_DGAIN,
+    .overlays = 1u << RMS_SCALE_GRAD_DY,
+    .shape = rms_scale_grad_shape,
+    .members = MEMBERS(OUT(rms_scale_grad, dx, RMS_SCALE_GRAD_DX), OUT(rms_scale_grad, dsum, RMS_SCALE_GRAD_DSUM),
+                       OUT(rms_scale_grad, dgain, RMS_SCALE_GRAD_DGAIN), IN(rms_scale_grad, dy, RMS_SCALE_GRAD_DY),
+                       IN(rms_scale_grad, x, RMS_SCALE_GRAD_X), IN(rms_scale_grad, sum, RMS_SCALE_GRAD_SUM),
+                       IN(rms_scale_grad, gain, RMS_SCALE_GRAD_GAIN), DIM(rms_scale_grad, rows, RMS_SCALE_GRAD_X, 0),
+                       DIM(rms_scale_grad, cols, RMS_SCALE_GRAD_X, 1), ATTR(rms_scale_grad, total, group),
+                       ATTR(rms_scale_grad, eps, eps), ATTR(rms_scale_grad, plus_one, plus_one)),
+    .kernel = MEGA_KERNEL_rms_scale_grad};
