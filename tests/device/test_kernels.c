@@ -366,10 +366,10 @@ static void all_files_have_cases(void **state)
     assert_true(count > 0);
 }
 
-/* Whether the kernels of this name have this type: products and attention lack F16. */
+/* Whether the kernels of this name have this type: attention lacks F16. */
 static bool has_type(const char *name, mega_dtype t)
 {
-    const bool lacks_f16 = strcmp(name, "gemm") == 0 || strncmp(name, "attention", 9) == 0;
+    const bool lacks_f16 = strncmp(name, "attention", 9) == 0;
     return t == MEGA_F32 || t == MEGA_BF16 || (t == MEGA_F16 && !lacks_f16);
 }
 

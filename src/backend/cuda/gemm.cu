@@ -2,42 +2,24 @@
  * transposed; and the sums of the rows of op(a), which are those of the columns of a. */
 #include "gemm_result.h"
 
-#include "gemm_bf16_body.cu"
+#include "gemm_16_body.cu"
 #include "gemm_f32_body.cu"
 
-KERNEL(gemm_bf16_nn, mega_gemm_args, GEMM_BF16_THREADS)
-{
-    gemm_bf16_run(&a, false, false);
-}
-KERNEL(gemm_bf16_nt, mega_gemm_args, GEMM_BF16_THREADS)
-{
-    gemm_bf16_run(&a, false, true);
-}
-KERNEL(gemm_bf16_tn, mega_gemm_args, GEMM_BF16_THREADS)
-{
-    gemm_bf16_run(&a, true, false);
-}
-KERNEL(gemm_bf16_tt, mega_gemm_args, GEMM_BF16_THREADS)
-{
-    gemm_bf16_run(&a, true, true);
-}
+/* The forms of a product; `run` is called with `type` as well. */
+#define GEMM_KERNEL(name, threads, run, type, trans_a, trans_b) \
+    KERNEL(name, mega_gemm_args, threads)                       \
+    {                                                           \
+        run(&a, type, trans_a, trans_b);                        \
+    }
+#define GEMM_KERNELS(name, threads, run, type)               \
+    GEMM_KERNEL(name##_nn, threads, run, type, false, false) \
+    GEMM_KERNEL(name##_nt, threads, run, type, false, true)  \
+    GEMM_KERNEL(name##_tn, threads, run, type, true, false)  \
+    GEMM_KERNEL(name##_tt, threads, run, type, true, true)
 
-KERNEL(gemm_f32_nn, mega_gemm_args, GEMM_F32_THREADS)
-{
-    gemm_f32_run(&a, false, false);
-}
-KERNEL(gemm_f32_nt, mega_gemm_args, GEMM_F32_THREADS)
-{
-    gemm_f32_run(&a, false, true);
-}
-KERNEL(gemm_f32_tn, mega_gemm_args, GEMM_F32_THREADS)
-{
-    gemm_f32_run(&a, true, false);
-}
-KERNEL(gemm_f32_tt, mega_gemm_args, GEMM_F32_THREADS)
-{
-    gemm_f32_run(&a, true, true);
-}
+GEMM_KERNELS(gemm_f32, GEMM_F32_THREADS, gemm_f32_run, MEGA_F32)
+GEMM_KERNELS(gemm_bf16, GEMM_16_THREADS, gemm_16_run, MEGA_BF16)
+GEMM_KERNELS(gemm_f16, GEMM_16_THREADS, gemm_16_run, MEGA_F16)
 
 /* Scratch: the sums of chunks. */
 BODY void gemm_row_sum_run(const mega_gemm_args *a, mega_dtype t)

@@ -55,7 +55,7 @@ BODY void f32_multiply(float sum[8][8], float (*a)[F32_LD], float (*b)[F32_LD])
     }
 }
 
-BODY void gemm_f32_run(const mega_gemm_args *a, bool trans_a, bool trans_b)
+BODY void gemm_f32_run(const mega_gemm_args *a, mega_dtype t, bool trans_a, bool trans_b)
 {
     SHARED(gemm_f32_shared, s);
     const int64_t m0 = (int64_t)block_y() * GEMM_TILE, n0 = (int64_t)block_x() * GEMM_TILE;
@@ -82,7 +82,7 @@ BODY void gemm_f32_run(const mega_gemm_args *a, bool trans_a, bool trans_b)
     for (int i = 0; i < 8; i++) {
         UNROLL
         for (int j = 0; j < 8; j += 2)
-            gemm_store(a, MEGA_F32, m0 + thread_x() / 16 * 4 + i % 4 + i / 4 * 64,
+            gemm_store(a, t, m0 + thread_x() / 16 * 4 + i % 4 + i / 4 * 64,
                        n0 + thread_x() % 16 * 4 + j % 4 + j / 4 * 64, adds, sum[i][j], sum[i][j + 1]);
     }
 }

@@ -2,7 +2,7 @@
 #ifndef MEGA_CUDA_GEMM_RESULT_H
 #define MEGA_CUDA_GEMM_RESULT_H
 
-#include "kernel.h"
+#include "mma.h"
 
 /* Whether c is added to. */
 BODY bool gemm_adds(const mega_gemm_args *a)
@@ -23,20 +23,10 @@ BODY float gemm_more(const mega_gemm_args *a, mega_dtype t, mega_dtype c_type, i
 BODY void gemm_store(const mega_gemm_args *a, mega_dtype t, int64_t m, int64_t n, bool adds, float x, float y)
 {
     if (m >= a->m || n >= a->n) return;
-    const mega_dtype c_type = t == MEGA_BF16 && a->c_dtype == MEGA_BF16 ? MEGA_BF16 : MEGA_F32;
-    const int64_t at = m * a->ldc + n;
+    const mega_dtype c_type = t != MEGA_F32 && a->c_dtype == t ? t : MEGA_F32;
     x += gemm_more(a, t, c_type, m, n, adds);
-    if (n + 1 >= a->n) {
-        put(a->c, c_type, at, x);
-        return;
-    }
-    y += gemm_more(a, t, c_type, m, n + 1, adds);
-    if (c_type == MEGA_BF16 && (uintptr_t)((uint16_t *)a->c + at) % 4 == 0) {
-        *(uint32_t *)((uint16_t *)a->c + at) = bf16_pair(x, y);
-        return;
-    }
-    put(a->c, c_type, at, x);
-    put(a->c, c_type, at + 1, y);
+    if (n + 1 < a->n) y += gemm_more(a, t, c_type, m, n + 1, adds);
+    store_pair(a->c, c_type, m * a->ldc + n, a->n - n, x, y);
 }
 
 /* Whether a block has only results above the diagonal, which are not wanted. */

@@ -6,7 +6,10 @@
 #include <string.h>
 
 /* The kernel of this name for numbers of a type, which is one of has_kernels; TYPED: that of the call `a`. */
-#define FOR_TYPE(name, type) ((type) == MEGA_BF16 ? #name "_bf16" : (type) == MEGA_F16 ? #name "_f16" : #name "_f32")
+#define FOR_TYPE(name, type) FOR_TYPE_END(name, , type)
+#define FOR_TYPE_END(name, end, type) \
+    ((type) == MEGA_BF16 ? #name "_bf16" #end : (type) == MEGA_F16 ? #name "_f16" #end : #name "_f32" #end)
+#define TYPED_END(name, end) FOR_TYPE_END(name, end, a->head.dtype)
 #define TYPED(name)          FOR_TYPE(name, a->head.dtype)
 
 /* Whether there are kernels for numbers of this type. */
@@ -193,14 +196,14 @@ CALL(embedding_grad, mega_embedding_grad_args)
 
 CALL(gemm, mega_gemm_args)
 {
-    static const char *const names[2][4] = {{"gemm_f32_nn", "gemm_f32_nt", "gemm_f32_tn", "gemm_f32_tt"},
-                                            {"gemm_bf16_nn", "gemm_bf16_nt", "gemm_bf16_tn", "gemm_bf16_tt"}};
-    const bool is_bf16 = a->head.dtype == MEGA_BF16;
+    const bool is_f32 = a->head.dtype == MEGA_F32;
+    const char *const form = a->trans_a ? (a->trans_b ? TYPED_END(gemm, _tt) : TYPED_END(gemm, _tn))
+                                        : (a->trans_b ? TYPED_END(gemm, _nt) : TYPED_END(gemm, _nn));
     mega_cuda_call c = {.count = 0};
-    if (a->head.dtype == MEGA_F16 || (a->row_sum != NULL && !a->trans_a)) return no_kernels;
+    if (a->row_sum != NULL && !a->trans_a) return no_kernels;
     if (a->row_sum != NULL) c = by_columns(TYPED(gemm_row_sum), "gemm_row_sum_total", 1, a->k, a->m);
-    add_launch(&c, names[is_bf16][2 * a->trans_a + a->trans_b], is_bf16 ? GEMM_BF16_THREADS : GEMM_F32_THREADS,
-               (a->n + GEMM_TILE - 1) / GEMM_TILE, (a->m + GEMM_TILE - 1) / GEMM_TILE);
+    add_launch(&c, form, is_f32 ? GEMM_F32_THREADS : GEMM_16_THREADS, (a->n + GEMM_TILE - 1) / GEMM_TILE,
+               (a->m + GEMM_TILE - 1) / GEMM_TILE);
     return c;
 }
 

@@ -26,8 +26,8 @@ enum {
 /* Matrix products: the part of c that a block has, and how many numbers along k it holds at a time. */
 enum {
     GEMM_TILE = 128,
-    GEMM_BF16_THREADS = 128, /* a warp has 64 x 64 */
-    GEMM_BF16_DEPTH = 32,
+    GEMM_16_THREADS = 128, /* a warp has 64 x 64 */
+    GEMM_16_DEPTH = 32,
     GEMM_F32_THREADS = 256, /* a thread has 8 x 8 */
     GEMM_F32_DEPTH = 8
 };
