@@ -82,7 +82,7 @@ static void open_setup(setup *s, mega_team *team, mega_optimizer_kind kind)
                                       .muon_coefficients = MEGA_MUON_QUINTIC,
                                       .muon_scale = MEGA_MUON_SPECTRAL,
                                       .muon_extra_scale = 0.2,
-                                      .team = team};
+                                      .queue = {.team = team}};
     *s = (setup){.team = team};
     need(mega_layout_create(NULL, NULL, &s->layout));
     need(mega_params_create(s->layout, &s->params));

@@ -3,18 +3,15 @@
 #include "comm_impl.h"
 #include "megalith/device_memory.h"
 
-#include <stdalign.h>
-
-/* Layout of the scratch: requests and pointers by member, then the pieces. */
 typedef struct members_sum {
     const mega_members *m;
     const char *name;
     char *data;
     int64_t count, piece; /* elements in all; most elements of a share per round */
     mega_dtype dtype;
-    mega_request *send, *receive;
+    mega_request *send, *receive; /* by member */
     const void **from;
-    char *pieces;
+    char *pieces; /* the scratch */
 } members_sum;
 
 /* Limits the pieces of all other members together to the size of the group's scratch for collectives. */
@@ -24,17 +21,16 @@ static int64_t members_piece_elements(const mega_members *m, mega_dtype dtype)
     return n > 0 ? n : 1;
 }
 
-static size_t lists_bytes(int members)
+size_t mega_comm_members_lists(const mega_members *m)
 {
-    const size_t bytes = (size_t)members * (2 * sizeof(mega_request) + sizeof(void *));
-    return (bytes + 63) / 64 * 64;
+    return (size_t)m->count * (2 * sizeof(mega_request) + sizeof(void *));
 }
 
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype)
 {
     if (m->count < 2) return 0;
     const int64_t share = (count + m->count - 1) / m->count, most = members_piece_elements(m, dtype);
-    return lists_bytes(m->count) + (size_t)((share < most ? share : most) * (m->count - 1)) * mega_dtype_size(dtype);
+    return (size_t)((share < most ? share : most) * (m->count - 1)) * mega_dtype_size(dtype);
 }
 
 /* Returns how many elements of a member's share are summed in this round; they begin at *first. */
@@ -83,15 +79,14 @@ static mega_status members_exchange(const members_sum *s, int64_t round, bool is
 }
 
 static mega_status members_sum_all(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                   void *scratch)
+                                   void *lists, void *scratch)
 {
-    members_sum s = {.m = m, .name = name, .data = data, .count = count, .dtype = dtype};
+    members_sum s = {.m = m, .name = name, .data = data, .count = count, .dtype = dtype, .pieces = scratch};
     const int64_t share = (count + m->count - 1) / m->count;
     s.piece = members_piece_elements(m, dtype);
-    s.send = scratch;
+    s.send = lists;
     s.receive = s.send + m->count;
     s.from = (const void **)(s.receive + m->count);
-    s.pieces = (char *)scratch + lists_bytes(m->count);
     for (int64_t round = 0; round * s.piece < share; round++) {
         MEGA_TRY(members_exchange(&s, round, false));
         MEGA_TRY(members_exchange(&s, round, true));
@@ -100,12 +95,12 @@ static mega_status members_sum_all(const mega_members *m, const char *name, void
 }
 
 mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
-                                  void *scratch)
+                                  void *lists, void *scratch)
 {
     if (m->count < 2) return MEGA_OK;
     MEGA_TRY(comm_check_reducible(dtype, name));
-    mega_device_begin(); /* the scratch, which holds the lists of requests, is the caller's device memory */
-    const mega_status st = members_sum_all(m, name, data, count, dtype, scratch);
+    mega_device_begin();
+    const mega_status st = members_sum_all(m, name, data, count, dtype, lists, scratch);
     mega_device_end();
     return st;
 }

@@ -73,11 +73,12 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_persist(e->params, o->zero_persistence));
     MEGA_TRY(mega_params_sum_in(e->params, o->sums.dtype));
     MEGA_TRY(mega_params_hold_gradients_in(e->params, o->grad_accum_dtype));
+    mega_params_run_in(e->params, o->backend, &(mega_queue){.team = o->team});
     MEGA_TRY(mega_params_place(e->params, o->compute, bucket));
     MEGA_TRY(engine_build_chunks(e));
     if (!o->no_train) {
         MEGA_TRY(find_overwritten(e));
-        o->optimizer.team = o->team;
+        o->optimizer.queue = (mega_queue){.team = o->team};
         o->optimizer.backend = o->backend;
         MEGA_TRY(mega_optimizer_create(e->params, e->layout, &o->optimizer, &e->optimizer));
     }

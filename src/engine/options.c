@@ -106,8 +106,8 @@ typedef struct option_row {
  * that has no row above does not compile. The message names the last member of the struct, whichever has no row. */
 #define ZERO(...)                   0,
 #define ZEROS(T, member, ROWS, ...) {ROWS(ZERO, ZERO, T, member)},
-/* After kind and row; before backend and team, which the engine sets, as each rank does its row. */
-#define OPTIMIZER_ZEROS {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, 0},
+/* After kind and row; before backend and queue, which the engine sets, as each rank does its row. */
+#define OPTIMIZER_ZEROS {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, {0, 0}},
 static_assert(sizeof((mega_engine_options){
                   ENGINE_ROWS(ZERO, ZERO, ZEROS, ZEROS, OPTIMIZER_ZEROS, mega_engine_options)}) > 0,
               "a row for each member");

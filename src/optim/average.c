@@ -44,7 +44,7 @@ bool mega_optimizer_show(mega_optimizer *o, bool average)
     for (int i = 0; i < o->num_update; i++) {
         const mega_optimizer_call *c = &o->work[i].call;
         exchange x = {c->param, c->state[0]};
-        mega_team_for(o->options.team, c->count * size, 1 << 16, exchange_part, &x);
+        mega_team_for(o->options.queue.team, c->count * size, 1 << 16, exchange_part, &x);
     }
     mega_device_end();
     o->shows_average = average;

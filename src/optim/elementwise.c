@@ -82,48 +82,48 @@ void elementwise_schedule_free_advance(const mega_optimizer_call *c, double *num
 
 typedef void update_function(const mega_optimizer_call *call, int64_t begin, int64_t end);
 
-static void run_typed(mega_team *team, const optimizer_work *w, update_function *narrow, update_function *wide)
+static void run_typed(const mega_queue *queue, const optimizer_work *w, update_function *narrow, update_function *wide)
 {
     const mega_optimizer_row row = {.update = w->compute == MEGA_F64 ? wide : narrow};
-    mega_optimizer_row_run(&row, team, w);
+    mega_optimizer_row_run(&row, mega_queue_team(queue), w);
 }
 
-void elementwise_amsgrad(mega_team *team, const optimizer_work *w)
+void elementwise_amsgrad(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, amsgrad_f32, amsgrad_f64);
+    run_typed(queue, w, amsgrad_f32, amsgrad_f64);
 }
 
-void elementwise_one_bit_momentum(mega_team *team, const optimizer_work *w)
+void elementwise_one_bit_momentum(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, one_bit_momentum_f32, one_bit_momentum_f64);
+    run_typed(queue, w, one_bit_momentum_f32, one_bit_momentum_f64);
 }
 
-void elementwise_one_bit(mega_team *team, const optimizer_work *w)
+void elementwise_one_bit(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, one_bit_f32, one_bit_f64);
+    run_typed(queue, w, one_bit_f32, one_bit_f64);
 }
 
-void elementwise_sgd(mega_team *team, const optimizer_work *w)
+void elementwise_sgd(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, sgd_f32, sgd_f64);
+    run_typed(queue, w, sgd_f32, sgd_f64);
 }
 
-void elementwise_adagrad(mega_team *team, const optimizer_work *w)
+void elementwise_adagrad(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, adagrad_f32, adagrad_f64);
+    run_typed(queue, w, adagrad_f32, adagrad_f64);
 }
 
-void elementwise_lion(mega_team *team, const optimizer_work *w)
+void elementwise_lion(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, lion_f32, lion_f64);
+    run_typed(queue, w, lion_f32, lion_f64);
 }
 
-void elementwise_ademamix(mega_team *team, const optimizer_work *w)
+void elementwise_ademamix(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, ademamix_f32, ademamix_f64);
+    run_typed(queue, w, ademamix_f32, ademamix_f64);
 }
 
-void elementwise_schedule_free(mega_team *team, const optimizer_work *w)
+void elementwise_schedule_free(const mega_queue *queue, const optimizer_work *w)
 {
-    run_typed(team, w, schedule_free_f32, schedule_free_f64);
+    run_typed(queue, w, schedule_free_f32, schedule_free_f64);
 }

@@ -6,15 +6,15 @@
 
 enum { SCHEDULE_FREE_LR_MAX, SCHEDULE_FREE_WEIGHT_SUM, SCHEDULE_FREE_SHARE }; /* its numbers */
 
-void elementwise_amsgrad(mega_team *team, const optimizer_work *w);
+void elementwise_amsgrad(const mega_queue *queue, const optimizer_work *w);
 /* 1-bit Adam after its freeze: the momentum of this rank, and the update with that of all. */
-void elementwise_one_bit_momentum(mega_team *team, const optimizer_work *w);
-void elementwise_one_bit(mega_team *team, const optimizer_work *w);
-void elementwise_sgd(mega_team *team, const optimizer_work *w); /* with Nesterov's momentum or dampening */
-void elementwise_adagrad(mega_team *team, const optimizer_work *w);
-void elementwise_lion(mega_team *team, const optimizer_work *w);
-void elementwise_ademamix(mega_team *team, const optimizer_work *w);
-void elementwise_schedule_free(mega_team *team, const optimizer_work *w);
+void elementwise_one_bit_momentum(const mega_queue *queue, const optimizer_work *w);
+void elementwise_one_bit(const mega_queue *queue, const optimizer_work *w);
+void elementwise_sgd(const mega_queue *queue, const optimizer_work *w); /* with Nesterov's momentum or dampening */
+void elementwise_adagrad(const mega_queue *queue, const optimizer_work *w);
+void elementwise_lion(const mega_queue *queue, const optimizer_work *w);
+void elementwise_ademamix(const mega_queue *queue, const optimizer_work *w);
+void elementwise_schedule_free(const mega_queue *queue, const optimizer_work *w);
 void elementwise_schedule_free_advance(const mega_optimizer_call *call, double *number);
 
 #endif

@@ -79,7 +79,7 @@ static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
     lamb_pass pass = {&w->call, numbers_of(&w->call), o->chunk_sum, w->compute == MEGA_F64};
     double *sum = tensor_squares(o, i);
-    mega_team_for(o->options.team, w->call.count, LAMB_CHUNK, moments_part, &pass);
+    mega_team_for(o->options.queue.team, w->call.count, LAMB_CHUNK, moments_part, &pass);
     if (!t->is_cut && o->layout->tp.rank > 0) return; /* it counts on the first rank of tp */
     for (int64_t k = 0; k * LAMB_CHUNK < w->call.count; k++)
         for (int j = 0; j < 2; j++) sum[j] += o->chunk_sum[2 * k + j];
@@ -124,5 +124,5 @@ void lamb_update(mega_optimizer *o, int i)
     optimizer_work w = o->work[i];
     const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? update_f64 : update_f32};
     w.call.lr = corrected_rate(&w.call) * trust_ratio(&w.call, tensor_squares(o, i));
-    mega_optimizer_row_run(&row, o->options.team, &w);
+    mega_optimizer_row_run(&row, o->options.queue.team, &w);
 }

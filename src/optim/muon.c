@@ -44,7 +44,7 @@ void muon_prepare(mega_optimizer *o, int i)
     const optimizer_work *w = &o->work[i];
     const optimizer_span *r = &o->update[i];
     muon_pass pass = {&w->call, mega_params_grad_at(o->params, r->bucket, r->begin)};
-    mega_team_for(o->options.team, w->call.count, MUON_GRAIN,
+    mega_team_for(o->options.queue.team, w->call.count, MUON_GRAIN,
                   w->compute == MEGA_F64 ? muon_momentum_f64 : muon_momentum_f32, &pass);
 }
 
@@ -57,5 +57,5 @@ void muon_update(mega_optimizer *o, int i)
         muon_scale((mega_muon_scale)ARGUMENT(&w.call, muon_scale), (double)t->whole[0], (double)t->whole[1]);
     w.call.grad_factor = scale * ARGUMENT(&w.call, muon_extra_scale);
     if (ARGUMENT(&w.call, l2) != 0) w.call.weight_decay = 0; /* it is in the momentum */
-    mega_optimizer_row_run(&row, o->options.team, &w);
+    mega_optimizer_row_run(&row, o->options.queue.team, &w);
 }

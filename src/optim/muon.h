@@ -14,7 +14,7 @@ double muon_scale(mega_muon_scale mode, double rows, double cols);
 
 /* One orthogonalization. Its scratch: two matrices, two Gram matrices, and what the products need. */
 typedef struct newton_schulz {
-    mega_team *team;
+    mega_queue queue;
     mega_backend_kind backend;
     mega_dtype acc;
     int64_t rows, cols;    /* of this rank's part */

@@ -135,7 +135,7 @@ static size_t product_bytes(const newton_schulz *n)
     size_t most = round_up((size_t)norm_chunks(n) * sizeof(double));
     for (product p = GRAM; p <= STEP && k->scratch != NULL; p++) {
         const mega_gemm_args a = product_args(n, p);
-        const size_t bytes = round_up(k->scratch(&a, mega_team_size(n->team)));
+        const size_t bytes = round_up(k->scratch(&a, mega_team_size(n->queue.team)));
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -224,7 +224,7 @@ static void run_part(const schulz_job *job, int64_t items, int64_t grain, mega_t
 {
     schulz_job copy = *job;
     mega_device_begin();
-    mega_team_for(job->n->team, items, grain, job->n->acc == MEGA_F64 ? wide : narrow, &copy);
+    mega_team_for(job->n->queue.team, items, grain, job->n->acc == MEGA_F64 ? wide : narrow, &copy);
     mega_device_end();
 }
 
@@ -256,7 +256,7 @@ static void multiply(const schulz_job *job, product which, const void *a, const 
     args.b = b;
     args.c = c;
     mega_device_begin();
-    product_kernel(n)->run(&(mega_queue){.team = n->team}, &args);
+    product_kernel(n)->run(&n->queue, &args);
     mega_device_end();
 }
 

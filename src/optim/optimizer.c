@@ -18,6 +18,26 @@ static size_t acc_size(const mega_optimizer *o)
     return mega_dtype_size(mega_params_acc_dtype(o->params));
 }
 
+void optimizer_run(const mega_optimizer *o, mega_kernel_id id, const void *args)
+{
+    mega_device_begin();
+    mega_kernel_of(o->options.backend, id)->run(&o->options.queue, args);
+    mega_device_end();
+}
+
+void optimizer_convert(const mega_optimizer *o, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
+                       int64_t count)
+{
+    const mega_convert_args a = {.head = {.dtype = from_dtype},
+                                 .dst = to,
+                                 .src = from,
+                                 .dst_dtype = to_dtype,
+                                 .src_dtype = from_dtype,
+                                 .count = count,
+                                 .scale = 1};
+    optimizer_run(o, MEGA_KERNEL_convert, &a);
+}
+
 optimizer_scope optimizer_scope_of(const mega_optimizer *o)
 {
     return o->builtin != NULL ? o->builtin->scope : SCOPE_ELEMENT;
@@ -114,13 +134,36 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     return MEGA_OK;
 }
 
+/* ---- memory ---- */
+
+enum { MOST_MEMORY = MEGA_OPTIMIZER_STATES + 2 };
+
+typedef struct device_memory {
+    void **at;
+    size_t bytes;
+    const char *what;
+} device_memory;
+
+/* Lists what the optimizer needs of the device, and returns its length. */
+static int memory_of_device(mega_optimizer *o, device_memory list[MOST_MEMORY])
+{
+    int n = 0;
+    for (int i = 0; o->row != NULL && i < moments_of(o); i++)
+        list[n++] = (device_memory){&o->moment[i], moment_bytes(o, i), mega_optimizer_moment_name(o, i)};
+    if (o->norm_scratch_bytes > 0)
+        list[n++] = (device_memory){&o->norm_scratch, o->norm_scratch_bytes, "sums of a norm"};
+    if (optimizer_wide_bytes(o) > 0)
+        list[n++] = (device_memory){&o->wide, optimizer_wide_bytes(o), "widened gradients"};
+    return n;
+}
+
 void mega_optimizer_destroy(mega_optimizer *o)
 {
     if (o == NULL) return;
-    for (int i = 0; i < MEGA_OPTIMIZER_STATES && !o->is_lent; i++)
-        if (o->moment[i] != NULL) mega_pages_free(o->moment[i], moment_bytes(o, i));
-    mega_free(o->norm_scratch);
-    mega_free(o->wide);
+    device_memory memory[MOST_MEMORY];
+    const int count = memory_of_device(o, memory);
+    for (int i = 0; i < count && !o->is_lent; i++)
+        if (*memory[i].at != NULL) mega_pages_free(*memory[i].at, memory[i].bytes);
     mega_free(o->copies);
     mega_free(o->tensor_sum);
     mega_free(o->chunk_sum);
@@ -194,10 +237,12 @@ mega_status mega_optimizer_allocate(mega_optimizer *o)
     return mega_optimizer_allocate_in(o, NULL);
 }
 
-size_t mega_optimizer_region_bytes(const mega_optimizer *o)
+size_t mega_optimizer_region_bytes(mega_optimizer *o)
 {
     size_t bytes = 0;
-    for (int i = 0; i < moments_of(o); i++) bytes += mega_region_round(moment_bytes(o, i));
+    device_memory memory[MOST_MEMORY];
+    const int count = memory_of_device(o, memory);
+    for (int i = 0; i < count; i++) bytes += mega_region_round(memory[i].bytes);
     return bytes;
 }
 
@@ -221,15 +266,10 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     MEGA_TRY(optimizer_check_params(o, "mega_optimizer_allocate"));
     o->is_allocated = true;
     o->is_lent = region != NULL;
-    for (int i = 0; i < moments_of(o); i++)
-        MEGA_TRY(mega_region_take(region, &o->moment[i], moment_bytes(o, i), mega_optimizer_moment_name(o, i)));
+    device_memory memory[MOST_MEMORY];
+    const int count = memory_of_device(o, memory);
+    for (int i = 0; i < count; i++) MEGA_TRY(mega_region_take(region, memory[i].at, memory[i].bytes, memory[i].what));
     MEGA_TRY(allocate_sums(o));
-    if (o->norm_scratch_bytes > 0) o->norm_scratch = mega_malloc(o->norm_scratch_bytes);
-    if (o->norm_scratch_bytes > 0 && o->norm_scratch == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for a norm");
-    if (optimizer_wide_bytes(o) > 0) o->wide = mega_malloc(optimizer_wide_bytes(o));
-    if (optimizer_wide_bytes(o) > 0 && o->wide == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for widened gradients");
     if (optimizer_copies_bytes(o) > 0) o->copies = mega_malloc(optimizer_copies_bytes(o));
     if (optimizer_copies_bytes(o) > 0 && o->copies == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for copies of what %s updates", o->row->name);
@@ -277,25 +317,27 @@ void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
     memset(o->option + OPTIMIZER_ARGUMENTS, 0, OPTIMIZER_NUMBERS * sizeof *o->option);
 }
 
+static void optimizer_zero(const mega_optimizer *o, void *x, mega_dtype dtype, int64_t count)
+{
+    const mega_zero_args a = {.head = {.dtype = dtype}, .x = x, .count = count};
+    optimizer_run(o, MEGA_KERNEL_zero, &a);
+}
+
 void mega_optimizer_zero_gradients(mega_optimizer *o)
 {
-    if (o == NULL || mega_params_flat_grad(o->params) == NULL) return; /* no gradients exist yet */
-    mega_device_begin();
-    mega_team_zero(o->options.team, mega_params_flat_grad(o->params), mega_params_bytes(o->params, MEGA_PARAMS_GRADS));
-    mega_device_end();
+    if (o == NULL || mega_params_flat_grad(o->params) == NULL) return;    /* no gradients exist yet */
+    const size_t bytes = mega_params_bytes(o->params, MEGA_PARAMS_GRADS); /* buckets may differ in their type */
+    optimizer_zero(o, mega_params_flat_grad(o->params), MEGA_BF16, (int64_t)(bytes / sizeof(uint16_t)));
 }
 
 void mega_optimizer_zero_gradients_but(mega_optimizer *o, const bool *skip)
 {
-    mega_device_begin();
     for (int i = 0; i < mega_params_count(o->params); i++) {
         void *gradient = mega_params_grad(o->params, i); /* NULL: the program overwrites slices with its first write */
         if (gradient == NULL || skip[i]) continue;
         const mega_param *p = mega_params_get(o->params, i);
-        mega_team_zero(o->options.team, gradient,
-                       (size_t)p->count * mega_dtype_size(mega_params_grad_dtype(o->params, p->bucket)));
+        optimizer_zero(o, gradient, mega_params_grad_dtype(o->params, p->bucket), p->count);
     }
-    mega_device_end();
 }
 
 mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double beta2)
@@ -353,7 +395,7 @@ void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call 
 static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
 {
     (void)i;
-    o->builtin->momentum(o->options.team, w);
+    o->builtin->momentum(&o->options.queue, w);
 }
 
 void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
@@ -372,9 +414,9 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
         return;
     }
     mega_device_begin();
-    if (o->builtin->run != NULL) o->builtin->run(o->options.team, w);
+    if (o->builtin->run != NULL) o->builtin->run(&o->options.queue, w);
     else
-        mega_optimizer_row_run(o->row, o->options.team, w);
+        mega_optimizer_row_run(o->row, o->options.queue.team, w);
     mega_device_end();
 }
 

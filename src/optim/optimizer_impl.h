@@ -25,7 +25,7 @@ struct mega_optimizer {
     int64_t walked; /* elements of the counted spans of all ranks of dp */
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
-    bool is_lent; /* the moments are in a region of the caller's */
+    bool is_lent; /* the memory of the device is in a region of the caller's */
     const mega_optimizer_row *row;
     const optimizer_builtin *builtin;                       /* whose row this is; NULL: it is the caller's */
     double option[OPTIMIZER_ARGUMENTS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
@@ -36,14 +36,20 @@ struct mega_optimizer {
     double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
     double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
-    float *wide;  /* [OPTIMIZER_PIECE] gradients held in 16 bits, widened (optimizer_pieces.c); NULL: there are none */
+    void *wide;   /* float[OPTIMIZER_PIECE], of the device: gradients held in 16 bits, widened (optimizer_pieces.c);
+                     NULL: there are none */
     char *copies; /* of a piece that the caller's row updates, where the host cannot do so in place; else NULL */
-    void *norm_scratch;
+    void *norm_scratch; /* of the device */
     size_t norm_scratch_bytes;
     int64_t updates;
 };
 
-/* optimizer.c. Returns MEGA_ERR_USAGE unless weights and gradients have memory. */
+/* optimizer.c. Runs a kernel in the optimizer's queue. */
+void optimizer_run(const mega_optimizer *o, mega_kernel_id id, const void *args);
+/* Converts `count` numbers. */
+void optimizer_convert(const mega_optimizer *o, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
+                       int64_t count);
+/* Returns MEGA_ERR_USAGE unless weights and gradients have memory. */
 mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
 /* Returns the address of an element of the buckets in the memory of a state. */
 void *optimizer_state_at(const mega_optimizer *o, int state, int bucket, int64_t element);
@@ -70,7 +76,7 @@ enum { OPTIMIZER_PIECE = 1 << 17 };
 size_t optimizer_wide_bytes(const mega_optimizer *o); /* of o->wide */
 bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket);
 /* Returns `count` gradients (at most a piece) in float, valid until the next call. */
-const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count);
+const void *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count);
 /* Calls `on` with the work of span i: once with all of it, or with each piece, whose gradients are widened. */
 typedef void optimizer_on_work(mega_optimizer *o, int i, const optimizer_work *w);
 void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on);

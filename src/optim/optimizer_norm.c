@@ -1,5 +1,4 @@
 /* Norms over the elements that a rank counts, and the search for values that are not finite. */
-#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 #include <math.h>
@@ -7,13 +6,6 @@
 static const mega_kernel *norm_kernel(const mega_optimizer *o)
 {
     return mega_kernel_of(o->options.backend, MEGA_KERNEL_norm);
-}
-
-static void run_norm(const mega_optimizer *o, const mega_norm_args *a)
-{
-    mega_device_begin();
-    norm_kernel(o)->run(&(mega_queue){.team = o->options.team}, a);
-    mega_device_end();
 }
 
 static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_span *r, optimizer_numbers_at *at, double *out)
@@ -37,7 +29,7 @@ size_t optimizer_norm_scratch(const mega_optimizer *o)
     for (int i = 0; i < mega_params_count(o->params); i++)
         if (mega_params_owned(o->params, i).count > longest.end) longest.end = mega_params_owned(o->params, i).count;
     const mega_norm_args a = norm_args(o, &longest, NULL, out);
-    return k->scratch(&a, mega_team_size(o->options.team));
+    return k->scratch(&a, mega_team_size(o->options.queue.team));
 }
 
 int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param)
@@ -74,7 +66,7 @@ void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at 
 {
     double part[3];
     const mega_norm_args a = norm_args(o, &o->counted[span], at, part);
-    run_norm(o, &a);
+    optimizer_run(o, MEGA_KERNEL_norm, &a);
     for (int j = 0; j < 3; j++) sum[j] += part[j];
 }
 
@@ -87,7 +79,7 @@ static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t cou
         double part[3];
         mega_norm_args a = norm_args(o, &piece, NULL, part);
         a.x = optimizer_widen(o, bucket, first + at, n);
-        run_norm(o, &a);
+        optimizer_run(o, MEGA_KERNEL_norm, &a);
         for (int j = 0; j < 3; j++) sum[j] += part[j];
     }
 }
@@ -129,7 +121,7 @@ mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t c
     double part[3] = {0, 0, 0};
     mega_norm_args a = norm_args(o, &(optimizer_span){.end = count}, NULL, part);
     a.x = x;
-    if (count > 0) run_norm(o, &a);
+    if (count > 0) optimizer_run(o, MEGA_KERNEL_norm, &a);
     return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};
 }
 

@@ -9,7 +9,7 @@
 size_t optimizer_wide_bytes(const mega_optimizer *o)
 {
     for (int b = 0; b < mega_params_num_buckets(o->params); b++)
-        if (optimizer_is_held_in_half(o, b)) return OPTIMIZER_PIECE * sizeof *o->wide;
+        if (optimizer_is_held_in_half(o, b)) return OPTIMIZER_PIECE * sizeof(float);
     return 0;
 }
 
@@ -18,26 +18,10 @@ bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket)
     return mega_dtype_is_half(mega_params_grad_dtype(o->params, bucket));
 }
 
-typedef struct widen_work {
-    const uint16_t *from;
-    float *to;
-    mega_dtype dtype;
-} widen_work;
-
-static void widen_part(void *user, int thread, int64_t begin, int64_t end)
+const void *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count)
 {
-    const widen_work *w = user;
-    (void)thread;
-    mega_half_widen(w->to + begin, w->from + begin, end - begin, w->dtype);
-}
-
-const float *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count)
-{
-    widen_work w = {mega_params_grad_at(o->params, bucket, element), o->wide,
-                    mega_params_grad_dtype(o->params, bucket)};
-    mega_device_begin();
-    mega_team_for(o->options.team, count, 1024, widen_part, &w);
-    mega_device_end();
+    optimizer_convert(o, o->wide, MEGA_F32, mega_params_grad_at(o->params, bucket, element),
+                      mega_params_grad_dtype(o->params, bucket), count);
     return o->wide;
 }
 
@@ -103,7 +87,7 @@ static void run_on_copies(mega_optimizer *o, const optimizer_work *w, int64_t at
         here.state[k] = state + (size_t)k * room;
         mega_device_read(here.state[k], (const char *)w->state[k] + first, bytes);
     }
-    mega_optimizer_row_run(o->row, o->options.team, &here);
+    mega_optimizer_row_run(o->row, o->options.queue.team, &here);
     mega_device_write((char *)w->call.param + first, param, bytes);
     for (int k = 0; k < states; k++) mega_device_write((char *)w->state[k] + first, here.state[k], bytes);
     if (w->weight != NULL) mega_device_write((uint16_t *)w->weight + at, here.weight, (size_t)count * sizeof(uint16_t));
@@ -111,7 +95,7 @@ static void run_on_copies(mega_optimizer *o, const optimizer_work *w, int64_t at
 
 void optimizer_run_on_host(mega_optimizer *o, const optimizer_work *w)
 {
-    if (mega_device_is_host()) mega_optimizer_row_run(o->row, o->options.team, w);
+    if (mega_device_is_host()) mega_optimizer_row_run(o->row, o->options.queue.team, w);
     for (int64_t at = 0; at < w->call.count && !mega_device_is_host(); at += OPTIMIZER_PIECE) {
         const int64_t left = w->call.count - at;
         run_on_copies(o, w, at, left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE);

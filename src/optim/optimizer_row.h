@@ -31,7 +31,7 @@ typedef enum optimizer_scope {
 typedef struct optimizer_builtin {
     mega_optimizer_row row;
     /* Updates all elements with a kernel; NULL: row.update does, as for a caller's row. */
-    void (*run)(mega_team *team, const optimizer_work *w);
+    void (*run)(const mega_queue *queue, const optimizer_work *w);
     /* Numbers that continue from update to update, all 0 before the first; a checkpoint keeps them. NULL: none. advance
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
@@ -39,7 +39,7 @@ typedef struct optimizer_builtin {
     /* The states from first_residual on are what a compressed exchange has lost, of one rank of dp each
      * (update_compressed.c). It begins after freeze_step updates; momentum computes state 0 before it. NULL: no
      * exchange. */
-    void (*momentum)(mega_team *team, const optimizer_work *w);
+    void (*momentum)(const mega_queue *queue, const optimizer_work *w);
     int first_residual;
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_scope scope; /* other than SCOPE_ELEMENT: the spans of elements end where tensors end */

@@ -56,7 +56,7 @@ static void add_elements(const mega_optimizer *o, const char *x, int64_t count, 
         if (p.count > PIECE * PIECES) p.count = PIECE * PIECES;
         const int64_t pieces = (p.count + PIECE - 1) / PIECE;
         mega_device_begin();
-        mega_team_for(o->options.team, pieces, 1, states_sum_pieces, &p);
+        mega_team_for(o->options.queue.team, pieces, 1, states_sum_pieces, &p);
         mega_device_end();
         for (int64_t k = 0; k < pieces; k++) states_join_sums(total, &p.sum[k]);
     }

@@ -18,7 +18,7 @@ static int64_t adam_update(const mega_optimizer_call *c)
     return ARGUMENT(c, no_bias_correction) != 0 ? INT64_MAX : c->update;
 }
 
-static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update, bool l2)
+static void adam_kernel(const mega_queue *queue, const optimizer_work *w, int64_t update, bool l2)
 {
     const mega_optimizer_call *c = &w->call;
     const mega_adamw_args args = {.head = {.dtype = w->compute},
@@ -36,26 +36,26 @@ static void adam_kernel(mega_team *team, const optimizer_work *w, int64_t update
                                   .weight_decay = c->weight_decay,
                                   .grad_factor = c->grad_factor,
                                   .l2 = l2};
-    mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(&(mega_queue){.team = team}, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(queue, &args);
 }
 
-static void run_adam(mega_team *team, const optimizer_work *w)
+static void run_adam(const mega_queue *queue, const optimizer_work *w)
 {
-    adam_kernel(team, w, adam_update(&w->call), ARGUMENT(&w->call, l2) != 0);
+    adam_kernel(queue, w, adam_update(&w->call), ARGUMENT(&w->call, l2) != 0);
 }
 
-static void run_one_bit(mega_team *team, const optimizer_work *w)
+static void run_one_bit(const mega_queue *queue, const optimizer_work *w)
 {
-    if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_one_bit(team, w);
+    if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_one_bit(queue, w);
     else
-        adam_kernel(team, w, INT64_MAX, false);
+        adam_kernel(queue, w, INT64_MAX, false);
 }
 
-static void run_sgd(mega_team *team, const optimizer_work *w)
+static void run_sgd(const mega_queue *queue, const optimizer_work *w)
 {
     const mega_optimizer_call *c = &w->call;
     if (ARGUMENT(c, dampening) != 0 || ARGUMENT(c, nesterov) != 0) {
-        elementwise_sgd(team, w);
+        elementwise_sgd(queue, w);
         return;
     }
     const mega_sgd_args args = {.head = {.dtype = w->compute},
@@ -69,7 +69,7 @@ static void run_sgd(mega_team *team, const optimizer_work *w)
                                 .weight_decay = c->weight_decay,
                                 .grad_factor = c->grad_factor,
                                 .first = c->update == 1};
-    mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(&(mega_queue){.team = team}, &args);
+    mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(queue, &args);
 }
 
 /* Names of states are those of torch. */

@@ -49,7 +49,7 @@ mega_status update_run_compressed(mega_update *u, const update_instruction *x)
 {
     const int n = update_list_compressed(u, x->bucket);
     return mega_comm_compressed_mean(x->axis->comm, "compressed momenta", u->compressed, n,
-                                     mega_params_acc_dtype(u->params), u->optimizer->options.team, u->scratch);
+                                     mega_params_acc_dtype(u->params), u->optimizer->options.queue.team, u->scratch);
 }
 
 void update_norm_of_ranks(const mega_update *u, double sum[3])

@@ -52,6 +52,7 @@ struct mega_update {
     update_instruction *list;
     int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
     void *scratch;
+    void *requests; /* lists of the sum of a tied parameter */
     mega_update_step step;
     mega_request *gather;        /* [buckets] in progress, or zero */
     mega_request *piece;         /* [2 ranks of dp] pieces of matrices in progress, or zero */

@@ -1,20 +1,25 @@
 /* Creates and runs the update program: a loop over its instructions, without allocation. */
-#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "update_impl.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static mega_status list_buckets(mega_update *u)
 {
     const int buckets = mega_params_num_buckets(u->params);
+    size_t requests = 0;
+    for (int i = 0; i < u->options.ties; i++) {
+        const size_t bytes = mega_comm_members_lists(&u->options.tie[i].stages);
+        requests = bytes > requests ? bytes : requests;
+    }
+    if (requests > 0) u->requests = mega_malloc(requests);
     u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
     u->gather = mega_calloc((size_t)buckets + 1, sizeof *u->gather);
     u->piece = mega_calloc(2 * (size_t)u->layout->dp.size, sizeof *u->piece);
     u->compressed = mega_calloc((size_t)mega_params_count(u->params) + 1, sizeof *u->compressed);
-    if (u->scope == NULL || u->gather == NULL || u->piece == NULL || u->compressed == NULL)
+    if (u->scope == NULL || u->gather == NULL || u->piece == NULL || u->compressed == NULL ||
+        (requests > 0 && u->requests == NULL))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d buckets", buckets);
     for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
     return MEGA_OK;
@@ -59,6 +64,7 @@ void mega_update_destroy(mega_update *u)
     if (u == NULL) return;
     mega_free(u->list);
     mega_free(u->scope);
+    mega_free(u->requests);
     mega_free(u->gather);
     mega_free(u->piece);
     mega_free(u->compressed);
@@ -122,7 +128,7 @@ static mega_status run_sum_tied(mega_update *u, const update_instruction *x)
     const mega_range part = update_tied_range(u, x->first_param);
     return mega_comm_members_sum(&u->options.tie[x->number].stages, "gradient of a tied parameter",
                                  mega_params_grad_at(u->params, p->bucket, p->offset + part.first), part.count,
-                                 mega_params_grad_dtype(u->params, p->bucket), u->scratch);
+                                 mega_params_grad_dtype(u->params, p->bucket), u->requests, u->scratch);
 }
 
 static mega_status run_reduce(mega_update *u, const update_instruction *x)
@@ -137,19 +143,8 @@ static mega_status run_reduce(mega_update *u, const update_instruction *x)
     return MEGA_OK;
 }
 
-/* Copies a gradient into the buffer, which is of the acc type, or from the buffer. */
-static void copy_gradient(void *buffer, void *gradient, int64_t count, mega_dtype held, mega_dtype acc, bool into)
-{
-    mega_device_begin();
-    if (held == acc) memcpy(into ? buffer : gradient, into ? gradient : buffer, (size_t)count * mega_dtype_size(acc));
-    else if (into)
-        mega_half_widen(buffer, gradient, count, held);
-    else
-        mega_half_narrow(gradient, buffer, count, held);
-    mega_device_end();
-}
-
-/* Copies the partial gradients of the instruction into the buffer, or from the buffer if `into` is false. */
+/* Copies the partial gradients of the instruction into the buffer, which is of the acc type, or from the buffer if
+ * `into` is false. */
 static void copy_packed(const mega_update *u, const update_instruction *x, bool into)
 {
     const mega_dtype acc = mega_params_acc_dtype(u->params);
@@ -158,7 +153,10 @@ static void copy_packed(const mega_update *u, const update_instruction *x, bool 
         const int64_t elements = update_partial_elements(u, i);
         if (elements == 0 || elements > update_packed_elements(u)) continue;
         const int bucket = mega_params_get(u->params, i)->bucket;
-        copy_gradient(at, owned_gradient(u, i), elements, mega_params_grad_dtype(u->params, bucket), acc, into);
+        const mega_dtype held = mega_params_grad_dtype(u->params, bucket);
+        if (into) optimizer_convert(u->optimizer, at, acc, owned_gradient(u, i), held, elements);
+        else
+            optimizer_convert(u->optimizer, owned_gradient(u, i), held, at, acc, elements);
         at += (size_t)elements * mega_dtype_size(acc);
     }
 }
@@ -272,7 +270,7 @@ void mega_update_profile(mega_update *u, mega_profile *profile)
 
 static void profile_update(mega_update *u, const mega_profile_event *e, mega_profile_moment began)
 {
-    mega_profile_work(u->profile, e, began, mega_profile_now(u->optimizer->options.team));
+    mega_profile_work(u->profile, e, began, mega_profile_now(u->optimizer->options.queue.team));
 }
 
 int mega_update_pending(const mega_update *u)
@@ -284,7 +282,7 @@ mega_status mega_update_wait_bucket(mega_update *u, int bucket)
 {
     mega_request *r = &u->gather[bucket];
     if (r->world == NULL) return MEGA_OK;
-    const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
+    const mega_profile_moment began = mega_profile_now(u->optimizer->options.queue.team);
     u->pending--;
     const mega_status st = mega_comm_wait(r);
     *r = (mega_request){.world = NULL};
@@ -313,7 +311,7 @@ mega_status mega_update_wait(mega_update *u)
 static mega_status run_profiled(mega_update *u, int i)
 {
     const update_instruction *x = &u->list[i];
-    const mega_profile_moment began = mega_profile_now(u->optimizer->options.team);
+    const mega_profile_moment began = mega_profile_now(u->optimizer->options.queue.team);
     MEGA_TRY(run_of[x->kind](u, x));
     profile_update(u,
                    &(mega_profile_event){.name = update_kind_name(x->kind),

@@ -28,7 +28,7 @@ static newton_schulz schulz_of(const mega_update *u, const whole_tensor *t)
 {
     const mega_optimizer *o = u->optimizer;
     newton_schulz n = newton_schulz_of(t, u->layout, mega_params_acc_dtype(u->params));
-    n.team = o->options.team;
+    n.queue = o->options.queue;
     n.backend = o->options.backend;
     n.steps = o->options.muon_steps;
     n.coefficients = o->options.muon_coefficients;

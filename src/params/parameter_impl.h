@@ -2,6 +2,7 @@
 #ifndef MEGA_PARAMETER_IMPL_H
 #define MEGA_PARAMETER_IMPL_H
 
+#include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/parameter.h"
 #include "megalith/parameter_request.h"
@@ -40,6 +41,8 @@ struct mega_params {
     int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */
     flat_buffer kept;
     struct mega_param_groups *groups; /* borrowed; NULL: none */
+    mega_backend_kind backend;        /* of the kernels that convert numbers, in this queue */
+    mega_queue queue;
 };
 
 /* Returns the axis with this name; for MEGA_AXIS_NONE, size 1 and rank 0. */
@@ -53,7 +56,10 @@ void mega_param_complete_parts(mega_param *r);
 mega_status mega_param_check_parts(const mega_param *r, int64_t ranks);
 bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 
-/* parameter_sums.c: whether gradients of this compute dtype can be held and summed in the types that were set. */
+/* parameter_sums.c: converts `count` numbers by a kernel in the queue of the parameters. */
+void mega_params_convert(const mega_params *p, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
+                         int64_t count);
+/* Whether gradients of this compute dtype can be held and summed in the types that were set. */
 mega_status mega_params_check_types(const mega_params *p, mega_dtype compute);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless this buffer is allocated or there are no parameters. */
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer);

@@ -7,10 +7,6 @@
 #include "megalith/device_memory.h"
 #include "parameter_impl.h"
 
-#include <string.h>
-
-enum { PIECE = 512 }; /* elements converted at a time */
-
 mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype)
 {
     if (p == NULL || p->placed)
@@ -83,60 +79,75 @@ mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket)
     return is_rounded && !has_statistics(p, b) ? p->sums : p->acc;
 }
 
-/* ---- conversions, on one thread: they move through memory once ---- */
+/* ---- conversions ---- */
 
-static int64_t reduced_piece(int64_t left)
+void mega_params_run_in(mega_params *p, mega_backend_kind backend, const mega_queue *queue)
 {
-    return left < PIECE ? left : PIECE;
+    p->backend = backend;
+    p->queue = queue != NULL ? *queue : (mega_queue){.team = NULL};
 }
 
-static void load_piece(float *to, const void *from, int64_t at, int64_t count, mega_dtype acc)
+static void params_run(const mega_params *p, mega_kernel_id id, const void *args)
 {
-    double wide[PIECE];
-    if (acc == MEGA_F32) {
-        memcpy(to, (const char *)from + (size_t)at * sizeof *to, (size_t)count * sizeof *to);
-        return;
-    }
-    memcpy(wide, (const char *)from + (size_t)at * sizeof *wide, (size_t)count * sizeof *wide);
-    for (int64_t i = 0; i < count; i++) to[i] = (float)wide[i];
+    mega_device_begin();
+    mega_kernel_of(p->backend, id)->run(&p->queue, args);
+    mega_device_end();
 }
 
-static void store_piece(void *to, const float *from, int64_t at, int64_t count, mega_dtype acc)
+void mega_params_convert(const mega_params *p, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
+                         int64_t count)
 {
-    double wide[PIECE];
-    if (acc == MEGA_F32) {
-        memcpy((char *)to + (size_t)at * sizeof *from, from, (size_t)count * sizeof *from);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) wide[i] = (double)from[i];
-    memcpy((char *)to + (size_t)at * sizeof *wide, wide, (size_t)count * sizeof *wide);
+    const mega_convert_args a = {.head = {.dtype = from_dtype},
+                                 .dst = to,
+                                 .src = from,
+                                 .dst_dtype = to_dtype,
+                                 .src_dtype = from_dtype,
+                                 .count = count,
+                                 .scale = 1};
+    params_run(p, MEGA_KERNEL_convert, &a);
 }
 
-/* Rounds `count` numbers in place: number i is then the 16-bit number i of the same memory, which is at no later
- * place. */
-static void round_in_place(void *numbers, int64_t count, mega_dtype acc, mega_dtype half)
+static void *sums_element(void *numbers, mega_dtype dtype, int64_t i)
 {
-    float value[PIECE];
-    uint16_t rounded[PIECE];
-    for (int64_t at = 0; at < count; at += PIECE) {
-        const int64_t n = reduced_piece(count - at);
-        load_piece(value, numbers, at, n, acc);
-        mega_half_narrow(rounded, value, n, half);
-        memcpy((char *)numbers + (size_t)at * sizeof *rounded, rounded, (size_t)n * sizeof *rounded);
+    return (char *)numbers + (size_t)i * mega_dtype_size(dtype);
+}
+
+/* Numbers n … 2 n - 1 do not overlap their 16-bit forms, which begin where number n / 2 does: so one call of the kernel
+ * converts as many numbers as were converted before it. */
+
+/* Rounds `count` numbers in place: number i is then the 16-bit number i of the same memory. */
+static void round_in_place(const mega_params *p, void *numbers, int64_t count, mega_dtype half)
+{
+    for (int64_t at = 0, n; at < count; at += n) {
+        n = at < 1 ? 1 : at < count - at ? at : count - at;
+        mega_params_convert(p, sums_element(numbers, half, at), half, sums_element(numbers, p->acc, at), p->acc, n);
     }
 }
 
-/* Widens `count` 16-bit numbers. `to` does not overlap them, or begins where they begin: so the last comes first. */
-static void widen_to(void *to, const void *half_numbers, int64_t count, mega_dtype acc, mega_dtype half)
+/* Widens `count` 16-bit numbers in place: the last comes first. */
+static void widen_in_place(const mega_params *p, void *numbers, int64_t count, mega_dtype half)
 {
-    float value[PIECE];
-    uint16_t rounded[PIECE];
-    for (int64_t at = (count - 1) / PIECE * PIECE; at >= 0 && count > 0; at -= PIECE) {
-        const int64_t n = reduced_piece(count - at);
-        memcpy(rounded, (const char *)half_numbers + (size_t)at * sizeof *rounded, (size_t)n * sizeof *rounded);
-        mega_half_widen(value, rounded, n, half);
-        store_piece(to, value, at, n, acc);
+    for (int64_t end = count, at; end > 0; end = at) {
+        at = end > 1 ? (end + 1) / 2 : 0;
+        mega_params_convert(p, sums_element(numbers, p->acc, at), p->acc, sums_element(numbers, half, at), half,
+                            end - at);
     }
+}
+
+/* Widens `count` 16-bit numbers. `to` does not overlap them, or begins where they begin. */
+static void widen_to(const mega_params *p, void *to, void *numbers, int64_t count, mega_dtype half)
+{
+    if (to == numbers) widen_in_place(p, numbers, count, half);
+    else
+        mega_params_convert(p, to, p->acc, numbers, half, count);
+}
+
+/* Zeroes 16-bit numbers from `first` to `end`. */
+static void zero_halves(const mega_params *p, void *numbers, int64_t first, int64_t end)
+{
+    const mega_zero_args a = {
+        .head = {.dtype = MEGA_BF16}, .x = sums_element(numbers, MEGA_BF16, first), .count = end - first};
+    if (first < end) params_run(p, MEGA_KERNEL_zero, &a);
 }
 
 /* ---- sums ---- */
@@ -154,9 +165,7 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype != summed_dtype(p, bucket)) {
-        mega_device_begin();
-        round_in_place(whole, mega_params_bucket(p, bucket)->count, p->acc, dtype);
-        mega_device_end();
+        round_in_place(p, whole, mega_params_bucket(p, bucket)->count, dtype);
         slice = rounded_slice(p, bucket, whole);
     }
     if (p->zero_stage < 1)
@@ -170,11 +179,11 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
 static void clear_rounded(const mega_params *p, int bucket, void *whole)
 {
     const mega_range slice = mega_params_slice(p, bucket);
-    const size_t size = mega_dtype_size(p->acc), end = (size_t)mega_params_bucket(p, bucket)->count * sizeof(uint16_t);
-    const size_t from = (size_t)(slice.first - mega_params_bucket(p, bucket)->offset) * size;
-    const size_t to = from + (size_t)slice.count * size;
-    memset(whole, 0, from < end ? from : end);
-    if (to < end) memset((char *)whole + to, 0, end - to);
+    const int64_t halves = (int64_t)(mega_dtype_size(p->acc) / sizeof(uint16_t));
+    const int64_t end = mega_params_bucket(p, bucket)->count;
+    const int64_t from = (slice.first - mega_params_bucket(p, bucket)->offset) * halves;
+    zero_halves(p, whole, 0, from < end ? from : end);
+    zero_halves(p, whole, from + slice.count * halves, end);
 }
 
 /* A slice within `whole` begins with the rounded bucket (rank 0), or after the rounded slice of its rank. */
@@ -183,11 +192,10 @@ void mega_params_reduce_finish(const mega_params *p, int bucket, void *whole, vo
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype == summed_dtype(p, bucket)) return;
-    mega_device_begin();
-    if (p->zero_stage < 1) widen_to(whole, whole, count, p->acc, dtype);
-    else {
-        widen_to(slice, rounded_slice(p, bucket, whole), count, p->acc, dtype);
-        if (!p->grad.is_shard) clear_rounded(p, bucket, whole);
+    if (p->zero_stage < 1) {
+        widen_to(p, whole, whole, count, dtype);
+        return;
     }
-    mega_device_end();
+    widen_to(p, slice, rounded_slice(p, bucket, whole), count, dtype);
+    if (!p->grad.is_shard) clear_rounded(p, bucket, whole);
 }

@@ -239,6 +239,15 @@ static void check_norm(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+static void check_zero(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("zero", type, "%lld", (long long)(rows * cols));
+    mega_zero_args a = {.count = rows * cols};
+    a.x = check_output_add(&k, "x", type, a.count);
+    k.tolerance_f32 = k.tolerance_bf16 = 0.0;
+    check_run(&k, &mega_plain_zero, &mega_cpu_zero, &a, &a.head);
+}
+
 /* rows x cols logits, some of whose last columns are padding; leading dimension beyond that. */
 static void check_xent_in_parts(const char *name, mega_dtype type, int64_t rows, int64_t cols)
 {

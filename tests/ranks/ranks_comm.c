@@ -344,8 +344,9 @@ static void check_members(mega_world *world)
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         float *x = malloc((size_t)counts[c] * sizeof *x);
         void *scratch = aligned_alloc(64, (mega_comm_members_scratch(&m, counts[c], MEGA_F32) + 63) / 64 * 64);
+        void *lists = malloc(mega_comm_members_lists(&m));
         for (int64_t i = 0; i < counts[c]; i++) x[i] = 1e7f / (float)(1 + value(me, i));
-        need(mega_comm_members_sum(&m, "members", x, counts[c], MEGA_F32, scratch));
+        need(mega_comm_members_sum(&m, "members", x, counts[c], MEGA_F32, lists, scratch));
         for (int64_t i = 0; i < counts[c]; i++) {
             float sum = 1e7f / (float)(1 + value(rank[0], i));
             for (int k = 1; k < m.count; k++) sum += 1e7f / (float)(1 + value(rank[k], i));
@@ -353,6 +354,7 @@ static void check_members(mega_world *world)
         }
         free(x);
         free(scratch);
+        free(lists);
     }
 }
 

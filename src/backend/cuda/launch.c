@@ -392,6 +392,11 @@ CALL(norm, mega_norm_args)
     return c;
 }
 
+CALL(zero, mega_zero_args)
+{
+    return elements(TYPED(zero), 1, a->count);
+}
+
 #define ROW(name)            ROW_OF(name, name)
 #define ROW_OF(name, source) [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
 
@@ -444,6 +449,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(rms_scale_grad, rms_scale),
     ROW(sgd),
     ROW(norm),
+    ROW(zero),
 };
 
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)

@@ -184,7 +184,7 @@ static void iterate(mega_dtype acc, int64_t rows, int64_t cols, int threads)
     mega_team *team;
     need(mega_team_create(threads, &team));
     newton_schulz n = newton_schulz_of(&(whole_tensor){.rows = rows, .cols = cols}, NULL, acc);
-    n.team = team;
+    n.queue.team = team;
     n.steps = 5;
     const size_t bytes = newton_schulz_scratch(&n);
     void *scratch = NULL;

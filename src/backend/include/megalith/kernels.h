@@ -1,4 +1,4 @@
-/* Declares every kernel: the kernels of the ops (contract: ops.h) and those of the optimizers. */
+/* Declares every kernel: the kernels of the ops (contract: ops.h) and those of the optimizers and of gradients. */
 #ifndef MEGALITH_KERNELS_H
 #define MEGALITH_KERNELS_H
 
@@ -39,7 +39,14 @@ typedef struct mega_norm_args {
     int64_t count;
 } mega_norm_args;
 
-#define MEGA_KERNEL_LIST(X) MEGA_OPS_KERNELS(X) X(adamw) X(sgd) X(norm)
+/* x[i] = 0 for count elements of head.dtype. */
+typedef struct mega_zero_args {
+    mega_kernel_head head;
+    void *x;
+    int64_t count;
+} mega_zero_args;
+
+#define MEGA_KERNEL_LIST(X) MEGA_OPS_KERNELS(X) X(adamw) X(sgd) X(norm) X(zero)
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)

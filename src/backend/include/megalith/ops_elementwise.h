@@ -148,7 +148,7 @@ typedef struct mega_add_args {
 /* y = a * b, elementwise; y may be the same memory as a or b */
 typedef mega_add_args mega_mul_args;
 
-/* dst = (dst_dtype) (src * scale), elementwise; types F32, BF16, F64, F16. */
+/* dst = (dst_dtype) (src * scale), elementwise; types F32, BF16, F64, F16. dst may be src if count is 1. */
 typedef struct mega_convert_args {
     mega_kernel_head head;
     void *dst;

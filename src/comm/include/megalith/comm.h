@@ -161,11 +161,13 @@ typedef struct mega_members {
     int count, own;
 } mega_members;
 /* Collective over the members: each receives the sum of their numbers, taken in the order of members. Uses messages,
- * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64.
- * Returns the errors of mega_comm_all_reduce. */
+ * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64;
+ * lists has mega_comm_members_lists bytes of the host's memory, as those of malloc. Returns the errors of
+ * mega_comm_all_reduce. */
+size_t mega_comm_members_lists(const mega_members *m);
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
-                                                    mega_dtype dtype, void *scratch);
+                                                    mega_dtype dtype, void *lists, void *scratch);
 
 /* This rank's position on one axis. */
 typedef struct mega_axis {

@@ -10,6 +10,7 @@
 #include "megalith/comm.h"
 #include "megalith/custom_optimizer.h"
 #include "megalith/memory.h"
+#include "megalith/op_types.h"
 #include "megalith/optimizer_arguments.h"
 #include "megalith/parameter.h"
 #include "megalith/status.h"
@@ -53,7 +54,7 @@ typedef struct mega_optimizer_options {
     MEGA_OPTIMIZER_ARGUMENTS(MEGA_ARGUMENT)
 #undef MEGA_ARGUMENT
     mega_backend_kind backend; /* for f64 always the plain kernels, which define the update */
-    mega_team *team;           /* borrowed; NULL: one thread */
+    mega_queue queue;          /* in which they run; without a team on one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */
@@ -69,8 +70,8 @@ void mega_optimizer_destroy(mega_optimizer *o);
 size_t mega_optimizer_bytes(const mega_optimizer *o); /* bytes of moments and scratch, also before they are allocated */
 /* Allocates the moments, all 0; the parameters must be allocated. */
 mega_status mega_optimizer_allocate(mega_optimizer *o);
-/* The same, but the moments are in a zero-filled region of the caller, which must outlive the optimizer. */
-size_t mega_optimizer_region_bytes(const mega_optimizer *o);
+/* The same, but what is the device's is in a zero-filled region of the caller, which must outlive the optimizer. */
+size_t mega_optimizer_region_bytes(mega_optimizer *o);
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region);
 
 /* Moments are tensors that follow a parameter's record (a buffer's mean nothing): "exp_avg" and "exp_avg_sq" for Adam,

@@ -56,7 +56,7 @@ typedef struct mega_optim_options {
 /* Their rows, by the titles of --help. */
 extern const mega_option_section mega_optim_regularization_section, mega_optim_training_section,
     mega_optim_learning_section, mega_optim_scheduler_section, mega_optim_scale_section, mega_optim_curriculum_section;
-/* row, backend and team are not options: they stay zero. */
+/* row, backend and queue are not options: they stay zero. */
 mega_optimizer_options mega_optimizer_from_options(const mega_optim_options *o);
 mega_loss_scale_options mega_loss_scale_from_options(const mega_optim_options *o);
 double mega_loss_scale_of_power(const mega_optim_options *o); /* the value that initial_scale_power stands for */

@@ -19,6 +19,7 @@
 #ifndef MEGALITH_PARAMETER_H
 #define MEGALITH_PARAMETER_H
 
+#include "megalith/backend_kind.h"
 #include "megalith/comm.h"
 #include "megalith/dtype.h"
 #include "megalith/memory.h"
@@ -190,6 +191,11 @@ mega_dtype mega_params_sum_dtype(const mega_params *p, int bucket);
  * before mega_params_place. */
 mega_status mega_params_hold_gradients_in(mega_params *p, mega_dtype dtype);
 mega_dtype mega_params_grad_dtype(const mega_params *p, int bucket);
+
+/* Sets the queue in which gradients are rounded and widened, and weights rounded: of kernels of this backend. It is
+ * copied; without it the caller's thread does so. */
+struct mega_queue;
+void mega_params_run_in(mega_params *p, mega_backend_kind backend, const struct mega_queue *queue);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and
