@@ -460,11 +460,12 @@ class mega_members(_Struct):
     ]
 
 
+mega_comm_members_lists = _function("mega_comm_members_lists", c_size_t, POINTER(mega_members))
 mega_comm_members_scratch = _function(
     "mega_comm_members_scratch", c_size_t, POINTER(mega_members), c_int64, mega_dtype)
 mega_comm_members_sum = _function(
     "mega_comm_members_sum", _checked, POINTER(mega_members), _text, c_void_p, c_int64, mega_dtype,
-    c_void_p)
+    c_void_p, c_void_p)
 
 
 class mega_axis(_Struct):
