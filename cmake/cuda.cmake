@@ -38,7 +38,8 @@ function(cuda_compiles output source record)
         COMMAND sh -c "record=$1; shift; \"$@\" >\"$record\" 2>&1 || { cat \"$record\"; exit 1; }" sh ${record} ${ARGN})
 endfunction()
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.h ${CMAKE_SOURCE_DIR}/src/backend/cuda/*_body.cu
-    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/op*.h)
+    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/op*.h ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/kernels.h
+    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/update_block.h)
 set(images "")
 if(MEGA_CUDA_PTX)
     foreach(source ${cuda_sources})

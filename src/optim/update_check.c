@@ -4,13 +4,6 @@
 #include <float.h>
 #include <math.h>
 
-double mega_clip_factor(double norm, double clip)
-{
-    if (clip <= 0) return 1;
-    const double factor = clip / (norm + 1e-6);
-    return factor < 1 ? factor : 1;
-}
-
 static void judge(mega_update_step *s)
 {
     s->verdict = !isfinite(s->loss) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE

@@ -107,6 +107,10 @@ static inline float device_sqrt(float x)
 {
     return sqrtf(x);
 }
+static inline double device_sqrt_double(double x)
+{
+    return sqrt(x);
+}
 static inline float device_divide(float x, float y)
 {
     return x / y;

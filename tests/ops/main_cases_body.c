@@ -226,7 +226,7 @@ static void check_norm(mega_dtype type, int64_t rows, int64_t cols)
     static const int64_t counts[] = {0, 1, 31, 65536, 65537, 200003};
     for (int i = 0; i < COUNT(counts) && rows == 1 && cols == 1; i++) {
         check k = check_begin("norm", type, "%lld", (long long)counts[i]);
-        mega_norm_args a = {.count = counts[i]};
+        mega_norm_args a = {.count = counts[i], .adds = i % 2 == 1};
         float *x = check_input(&k, MEGA_F32, counts[i]);
         if (i == 2) x[3] = x[30] = 0.0f; /* in a vector and after the last whole one */
         if (i == 5) x[7] = INFINITY, x[70000] = NAN, x[200002] = -INFINITY;
@@ -246,6 +246,55 @@ static void check_zero(mega_dtype type, int64_t rows, int64_t cols)
     a.x = check_output_add(&k, "x", type, a.count);
     k.tolerance_f32 = k.tolerance_bf16 = 0.0;
     check_run(&k, &mega_plain_zero, &mega_cpu_zero, &a, &a.head);
+}
+
+static void check_accumulate(mega_dtype type, int64_t rows, int64_t cols)
+{
+    const mega_dtype held[] = {type == MEGA_F64 ? MEGA_F64 : MEGA_F32, MEGA_BF16, MEGA_F16};
+    for (int form = 0; form < 6; form++) {
+        check k = check_begin("accumulate", type, "%lld, form %d", (long long)(rows * cols), form);
+        mega_accumulate_args a = {.count = rows * cols, .y_dtype = held[form / 2], .overwrites = form % 2 == 1};
+        a.y = check_output_add(&k, "y", a.y_dtype, a.count);
+        a.x = check_input(&k, acc_type(&k), a.count);
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0; /* of two floats a double has the sum, which is rounded once */
+        check_run(&k, &mega_plain_accumulate, &mega_cpu_accumulate, &a, &a.head);
+    }
+}
+
+static void check_loss_add(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const float sums[] = {6, 6, INFINITY, 6, 0}, weights[] = {4, 0, 4, NAN, 3};
+    for (int form = 0; form < 2 * COUNT(sums) && rows == 1 && cols == 1; form++) {
+        check k = check_begin("loss_add", type, "form %d", form);
+        mega_loss_add_args a = {.times = 3, .per_token = form % 2 == 1};
+        void *sum = check_input(&k, acc_type(&k), 1), *weight = check_input(&k, acc_type(&k), 1);
+        set_element(sum, acc_type(&k), 0, sums[form / 2]), set_element(weight, acc_type(&k), 0, weights[form / 2]);
+        a.sums = check_output_add(&k, "sums", MEGA_F64, 2), a.sum = sum, a.weight = weight;
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0;
+        check_run(&k, &mega_plain_loss_add, &mega_cpu_loss_add, &a, &a.head);
+    }
+}
+
+/* One for each verdict, with and without clipping, and one whose verdict is of an earlier step. */
+static void check_check(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const struct {
+        double not_finite, verdict, loss, clip, lr, weight_decay, correction;
+    } of[] = {{0, 0, 2, 0, 0.1, 0.1, 0.5}, {0, 0, 2, 1, 0.1, 0.1, 0.5}, {0, 0, 2, 90, 0, 0.1, 0.5},
+              {0, 0, NAN, 1, 1, 0, 1},     {2, 0, 2, 1, 1, 0, 1},       {2, 0, INFINITY, 1, 1, 0, 1},
+              {0, 2, 2, 1, 1, 0, 1},       {0, 0, 2, 1, -1, 0, 1},      {0, 0, 2, 1, NAN, 0, 1},
+              {0, 0, 2, 1, 1, -1e39, 0.5}, {0, 0, 2, 0, 1, 0, 1e39}};
+    for (int i = 0; i < COUNT(of) && rows == 1 && cols == 1; i++) {
+        check k = check_begin("check", type, "case %d", i);
+        mega_check_args a = {.loss = of[i].loss, .clip = of[i].clip, .lr = of[i].lr};
+        a.weight_decay = of[i].weight_decay, a.correction = of[i].correction;
+        a.block = check_output_add(&k, "block", MEGA_F64, sizeof *a.block / sizeof(double));
+        mega_update_block *b = k.output[0].initial;
+        b->squares = 36, b->zeros = 7, b->not_finite = of[i].not_finite;
+        b->updates = 11, b->verdict = of[i].verdict;
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0;
+        check_run(&k, &mega_plain_check, &mega_cpu_check, &a, &a.head);
+    }
 }
 
 /* rows x cols logits, some of whose last columns are padding; leading dimension beyond that. */

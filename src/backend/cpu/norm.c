@@ -31,8 +31,9 @@ static void cpu_norm_run(const mega_queue *queue, const void *args)
         return;
     }
     cpu_job_run(mega_queue_team(queue), cpu_norm_work, args, norm_chunks_of(a), 1, a->count);
-    for (int i = 0; i < 3; i++) a->out[i] = 0.0;
-    for (int64_t k = 0; k < 3 * norm_chunks_of(a); k++) a->out[k % 3] += ((const double *)a->head.scratch)[k];
+    double sum[3] = {0.0, 0.0, 0.0};
+    for (int64_t k = 0; k < 3 * norm_chunks_of(a); k++) sum[k % 3] += ((const double *)a->head.scratch)[k];
+    for (int i = 0; i < 3; i++) a->out[i] = a->adds ? a->out[i] + sum[i] : sum[i];
 }
 
 static size_t cpu_norm_scratch(const void *args, int threads)

@@ -198,6 +198,12 @@ DEVICE_FUNCTION(device_log2, "lg2.approx.f32")     /* within 2^-22, absolute */
 DEVICE_FUNCTION(device_sin, "sin.approx.f32")      /* within 2^-20, absolute, for |x| <= pi */
 DEVICE_FUNCTION(device_cos, "cos.approx.f32")
 DEVICE_FUNCTION(device_sqrt, "sqrt.rn.f32") /* rounded correctly, as device_divide */
+DEVICE double device_sqrt_double(double x)
+{
+    double r;
+    asm("sqrt.rn.f64 %0, %1;" : "=d"(r) : "d"(x));
+    return r;
+}
 DEVICE float device_divide(float x, float y)
 {
     float r;

@@ -397,6 +397,23 @@ CALL(zero, mega_zero_args)
     return elements(TYPED(zero), 1, a->count);
 }
 
+CALL(accumulate, mega_accumulate_args)
+{
+    return has_kernels(a->y_dtype) ? elements(FOR_TYPE(accumulate, a->y_dtype), 1, a->count) : no_kernels;
+}
+
+CALL(loss_add, mega_loss_add_args)
+{
+    (void)a;
+    return alone("loss_add", 32);
+}
+
+CALL(check, mega_check_args)
+{
+    (void)a;
+    return alone("check", 32);
+}
+
 #define ROW(name)            ROW_OF(name, name)
 #define ROW_OF(name, source) [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
 
@@ -450,6 +467,9 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(sgd),
     ROW(norm),
     ROW(zero),
+    ROW(accumulate),
+    ROW(loss_add),
+    ROW(check),
 };
 
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)

@@ -40,5 +40,5 @@ KERNEL(norm_total, mega_norm_args, 32)
     if (thread_x() >= 3) return;
     double all = 0.0;
     for (int64_t n = 0; n * NORM_CHUNK < a.count; n++) all += ((const double *)a.head.scratch)[n * 3 + thread_x()];
-    a.out[thread_x()] = all;
+    a.out[thread_x()] = a.adds ? a.out[thread_x()] + all : all;
 }

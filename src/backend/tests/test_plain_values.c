@@ -314,13 +314,16 @@ static void test_sums(void **state)
     near(columns[0], 101, 0);
     near(columns[1], 201, 0);
     const double odd[4] = {0, NAN, -0.0, INFINITY};
-    mega_norm_args n = {head, norm, x, 4};
+    mega_norm_args n = {head, norm, x, 4, false};
     mega_plain_norm.run(NULL, &n);
     near(norm[0], 14, 0), near(norm[1], 1, 0), near(norm[2], 0, 0);
     n.x = odd;
     mega_plain_norm.run(NULL, &n);
     assert_true(isnan(norm[0]));
     near(norm[1], 2, 0), near(norm[2], 2, 0);
+    n.adds = true;
+    mega_plain_norm.run(NULL, &n);
+    near(norm[1], 4, 0), near(norm[2], 4, 0);
 }
 
 static void test_convert(void **state)

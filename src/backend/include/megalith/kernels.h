@@ -1,9 +1,10 @@
-/* Declares every kernel: the kernels of the ops (contract: ops.h) and those of the optimizers and of gradients. */
+/* Declares every kernel: the kernels of the ops (contract: ops.h), and those of gradients, sums and optimizers. */
 #ifndef MEGALITH_KERNELS_H
 #define MEGALITH_KERNELS_H
 
 #include "megalith/backend_kind.h"
 #include "megalith/ops.h"
+#include "megalith/update_block.h"
 
 /* AdamW (Loshchilov, Hutter 2019) with decoupled decay and bias correction, in one sweep. g is first multiplied by
  * grad_factor (the clip coefficient). With l2 the decay is added to the gradient instead (plain Adam).
@@ -30,13 +31,14 @@ typedef struct mega_sgd_args {
 } mega_sgd_args;
 
 /* out[0] = sum of squares, out[1] = number of zeros, out[2] = number of values that are not finite. The partial sums
- * of chunks of 65,536 elements are combined in order, so the bits do not depend on the number of threads. x [count]
- * acc. */
+ * of chunks of 65,536 elements are combined in order, so the bits do not depend on the number of threads. With `adds`
+ * the three sums are added to what is there. x [count] acc. */
 typedef struct mega_norm_args {
     mega_kernel_head head;
     double *out; /* [3] */
     const void *x;
     int64_t count;
+    bool adds;
 } mega_norm_args;
 
 /* x[i] = 0 for count elements of head.dtype. */
@@ -46,7 +48,39 @@ typedef struct mega_zero_args {
     int64_t count;
 } mega_zero_args;
 
-#define MEGA_KERNEL_LIST(X) MEGA_OPS_KERNELS(X) X(adamw) X(sgd) X(norm) X(zero)
+/* y = (y_dtype) (y + x), or (y_dtype) x with `overwrites`: what one micro-batch adds to a gradient. x [count] acc; y
+ * [count] acc, BF16 or F16. */
+typedef struct mega_accumulate_args {
+    mega_kernel_head head;
+    void *y;
+    const void *x;
+    int64_t count;
+    mega_dtype y_dtype;
+    bool overwrites;
+} mega_accumulate_args;
+
+/* Adds a loss of one micro-batch, `times` times, to sums[0], and what it counts for to sums[1]. per_token: the sum and
+ * the weight of its rows. Otherwise: their quotient, which is 0 without weight, and 1. sum, weight [1] acc. */
+typedef struct mega_loss_add_args {
+    mega_kernel_head head;
+    double *sums;
+    const void *sum, *weight;
+    double times;
+    bool per_token;
+} mega_loss_add_args;
+
+/* The check of a step (update_block.h): from the sums over the gradients in memory, what becomes of the step. The
+ * gradients of the step are those in memory times `correction`. A verdict that is not 0 stays; if all is well, the
+ * factors are written and the update is counted. */
+typedef struct mega_check_args {
+    mega_kernel_head head;
+    mega_update_block *block;
+    double loss, correction, clip, lr, weight_decay;
+} mega_check_args;
+
+#define MEGA_KERNEL_LIST(X) \
+    MEGA_OPS_KERNELS(X)     \
+    X(adamw) X(sgd) X(norm) X(zero) X(accumulate) X(loss_add) X(check)
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)

@@ -9,6 +9,7 @@
 
 #include "megalith/optim.h"
 #include "megalith/profile.h"
+#include "megalith/update_block.h"
 
 typedef struct mega_update mega_update;
 typedef enum mega_update_part { MEGA_UPDATE_SUMS, MEGA_UPDATE_APPLY } mega_update_part;
@@ -31,12 +32,6 @@ typedef struct mega_update_options {
 } mega_update_options;
 
 enum { MEGA_UPDATE_NUMBERS = 32 };
-
-typedef enum mega_update_verdict {
-    MEGA_UPDATE_IS_FINITE,
-    MEGA_UPDATE_LOSS_IS_NOT_FINITE,
-    MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
-} mega_update_verdict;
 
 /* The step block of the update: the numbers of one step that its instructions read and write. */
 typedef struct mega_update_step {
@@ -88,9 +83,5 @@ typedef struct mega_update_cost {
     double flops;       /* of matrix products: Muon's */
 } mega_update_cost;
 void mega_update_cost_get(const mega_update *u, mega_update_cost *out); /* of all instructions on this rank */
-
-/* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
- * 1. clip 0: no clipping. */
-double mega_clip_factor(double norm, double clip);
 
 #endif
