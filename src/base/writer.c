@@ -44,6 +44,15 @@ static mega_status make_buffer(mega_writer *w, bool large)
     return w->buffer != NULL ? MEGA_OK : MEGA_ERR_MEMORY;
 }
 
+/* Pages are taken as they are written to, perhaps by huge ones; the thread that writes blocks has a stack. */
+size_t mega_writer_large_memory(size_t file_bytes)
+{
+    enum { PIECE = 2 << 20, THREAD = 300 << 10 };
+    const size_t blocks = 2 * BLOCK_BYTES;
+    const size_t used = file_bytes < blocks ? (file_bytes + PIECE - 1) / PIECE * PIECE : blocks;
+    return used + THREAD;
+}
+
 static void writer_free(mega_writer *w)
 {
     mega_background_writer_destroy(w->background);

@@ -129,6 +129,8 @@ mega_status train_check_data(trainer *t)
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
     MEGA_TRY(t->task->make_data(&o, t->data));
     t->order_bytes = order_bytes(t);
+    /* The tokens of all texts and the caches of the tokenizer may be more than what the engine will hold. */
+    if (t->texts.self != NULL) t->reading_bytes = mega_memory_peak(cfg->engine.local_world_size);
     return look_at_data(t);
 }
 

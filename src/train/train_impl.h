@@ -45,6 +45,7 @@ typedef struct train_holds {
     int sharers;  /* number of ranks on this host */
     size_t tokenizer;
     size_t process; /* program code and libraries */
+    size_t saving;  /* buffers of the files of a checkpoint */
 } train_holds;
 
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
@@ -82,6 +83,7 @@ typedef struct trainer {
     train_stored stored;
     /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
     size_t order_bytes;
+    size_t reading_bytes; /* memory that the process held at most when it had read the texts of a run of epochs */
     int64_t most_planned; /* train_memory_total of the rank that has most */
     int64_t most_held;    /* mega_memory_peak of the rank that has most, when the run ended */
     uint64_t order_hash;  /* train_order_hash of all training samples, when the data were opened */
@@ -289,13 +291,16 @@ typedef struct train_memory_class {
     size_t bytes;
     int cut_from; /* lowest ZeRO stage that shards this class */
 } train_memory_class;
-enum { TRAIN_MEMORY_CLASSES = 14 };
+enum { TRAIN_MEMORY_CLASSES = 16 };
 #define TRAIN_SCRATCH "scratch"
 #define TRAIN_ORDER   "order"
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */
 void train_memory_table(const trainer *t, mega_buffer *out);
 train_holds train_holds_get(const trainer *t);
-size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds: the same for every layout */
+size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds */
+/* What a rank holds at most whose engine holds engine_bytes: that, or what reading the texts took before there was an
+ * engine. */
+size_t train_memory_with(const trainer *t, size_t engine_bytes);
 size_t train_memory_total(const trainer *t);
 mega_status train_find_most_planned(trainer *t); /* collective: the world */
 mega_status train_find_most_held(trainer *t);    /* likewise, with the data still open */

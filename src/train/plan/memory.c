@@ -1,5 +1,6 @@
 /* Computes the memory that a run needs, by class, and checks that it fits. */
 #include "megalith/memory.h"
+#include "megalith/file.h"
 #include "train_impl.h"
 #include <assert.h>
 #include <string.h>
@@ -17,9 +18,24 @@ static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
                            train_bytes(text, sizeof text, (double)m->buckets));
 }
 
+/* A rank alone writes the files of a checkpoint one after the other, as streams; of several, each writes its tensors
+ * from where they are. */
+static size_t saving_bytes(const trainer *t)
+{
+    const mega_train_options *cfg = t->cfg;
+    mega_engine_memory m;
+    if (cfg->save == NULL || cfg->skip_train || cfg->engine.world_size > 1 || t->engine == NULL) return 0;
+    mega_engine_memory_get(t->engine, &m);
+    /* the model at the end of a run of epochs has no states */
+    const bool is_whole = t->task->course->is_megatrons || cfg->save_interval > 0 || cfg->clm.saves_epochs;
+    const size_t states = is_whole && !cfg->no_save_optim ? m.moments : 0;
+    return mega_writer_large_memory(states > m.masters ? states : m.masters);
+}
+
 train_holds train_holds_get(const trainer *t)
 {
-    return (train_holds){.order = t->order_bytes,
+    return (train_holds){.saving = saving_bytes(t),
+                         .order = t->order_bytes,
                          .sharers = (int)t->cfg->engine.local_world_size,
                          .tokenizer = mega_tokenizer_bytes(t->tokenizer),
                          .process = mega_world_process_bytes(t->cfg->engine.world_size)};
@@ -28,14 +44,20 @@ train_holds train_holds_get(const trainer *t)
 size_t train_held_beside(const trainer *t)
 {
     const train_holds h = train_holds_get(t);
-    return h.order + h.tokenizer + h.process;
+    return h.order + h.tokenizer + h.process + h.saving;
+}
+
+size_t train_memory_with(const trainer *t, size_t engine_bytes)
+{
+    const size_t bytes = engine_bytes + train_held_beside(t);
+    return bytes > t->reading_bytes ? bytes : t->reading_bytes;
 }
 
 size_t train_memory_total(const trainer *t)
 {
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    return m.total + train_held_beside(t);
+    return train_memory_with(t, m.total);
 }
 
 mega_status train_find_most_planned(trainer *t)
@@ -102,6 +124,10 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
         {{TRAIN_ORDER, "of samples: index arrays, blends, permutations", h.order, NEVER}, true},
         {{"tokenizer", "vocabulary and merges", h.tokenizer, NEVER}, true},
         {{"process", "code and its libraries: measured, not planned", h.process, NEVER}, false},
+        {{"saving", "buffers of the largest file of a checkpoint", h.saving, NEVER}, true},
+        {{"reading", "texts, before the first step: what it took more than all rows above; measured, not planned",
+          train_memory_total(t) - m.total - train_held_beside(t), NEVER},
+         true},
     };
     int count = 0;
     static_assert(sizeof all / sizeof *all == TRAIN_MEMORY_CLASSES, "the number in the header");

@@ -79,6 +79,7 @@ typedef struct mega_writer mega_writer;
 MEGA_CHECK_RESULT mega_status mega_writer_create(const char *path, mega_writer **out);
 /* For files of many megabytes that are not read soon: writes blocks of 8 MiB that bypass the page cache if possible. */
 MEGA_CHECK_RESULT mega_status mega_writer_create_large(const char *path, mega_writer **out);
+size_t mega_writer_large_memory(size_t file_bytes); /* bytes of memory that it takes for a file of this size, at most */
 /* Announces the final size of the file, for the message when the disk is full. */
 void mega_writer_expect(mega_writer *w, int64_t bytes);
 /* keeps the existing content */
