@@ -102,6 +102,7 @@ mega_status mega_cli_train(mega_command_options *cfg, mega_world *world)
                               .columns = s.columns,
                               .utf8 = mega_cli_speaks_utf8(),
                               .stop = mega_signals_stop(),
+                              .stop_line = mega_signals_line,
                               .world = world,
                               .is_silent = is_silent,
                               .is_brief = cfg->log_level == MEGA_LOG_WARN,

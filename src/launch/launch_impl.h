@@ -35,6 +35,11 @@ typedef struct launch_words {
     bool failed; /* memory is short */
 } launch_words;
 
+typedef struct launch_given {
+    const mega_option_row *row;
+    const char *typed, *value;
+} launch_given;
+
 /* The file in --save that names the newest checkpoint; zero: there is none. */
 typedef struct launch_tracker {
     ino_t inode;
@@ -50,6 +55,8 @@ typedef struct launch_plan {
     int64_t processes;    /* ranks of all hosts together; 0: not given */
     int64_t node_rank, max_restarts, master_port;
     bool dry_run, help, is_module;
+    struct launch_given *given; /* options of launch with a value, in the order in which they were read */
+    int givens;
     const char *config_file; /* Accelerate's YAML; NULL: none */
     bool is_accelerate;      /* started as accelerate launch */
     bool is_deepspeed;       /* started as deepspeed */
@@ -224,9 +231,14 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 
 /* signals.c, beyond signals.h. Returns "SIGTERM", for example; for SIGINT "Ctrl-C (SIGINT)". */
 const char *mega_signal_name(int number);
+/* Returns what is said of a signal in a line that is marked by MEGA_MARK_PASSED: "received SIGTERM", "interrupted by
+ * Ctrl-C (SIGINT)"; is_line: in that of mega_signals_line, "receiving SIGINT". */
+const char *mega_signal_words(int number, bool is_line);
 /* Returns whether each further signal of this kind counts; the others count once, because several often arrive
  * together. */
 bool mega_signal_is_urgent(int number);
+/* The first signal that asked megalith launch to end; 0: none. */
+int launch_asked(void);
 /* Returns the signal by which megalith launch passes on the one that it received, to be sent to an MPI launcher of this
  * kind, which hands it to the ranks of all hosts: SIGUSR1, and another one for Ctrl-C, so that a rank can name it.
  * Hydra hands on SIGUSR1 and SIGALRM and dies of SIGUSR2; Open MPI hands on SIGUSR1 and SIGUSR2. */

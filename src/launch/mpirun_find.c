@@ -196,6 +196,13 @@ static void refuse_nesting(launch_plan *p)
                        mark, launcher, (long long)processes, launcher, mark);
 }
 
+/* Also for one rank, which no launcher starts: the same words for more ranks would start none. */
+static void refuse_other_launcher(launch_plan *p, launch_kind asked, launch_kind built)
+{
+    if (asked != LAUNCH_NONE && asked != built && !p->dry_run)
+        launch_mistake(p, "--launcher %s: this megalith was built with %s", kind_name[asked], kind_title[built]);
+}
+
 void launch_mpirun_find(launch_plan *p)
 {
     const launch_kind asked = p->launcher != NULL ? kind_asked(p) : LAUNCH_NONE, built = kind_built();
@@ -220,6 +227,7 @@ void launch_mpirun_find(launch_plan *p)
                        p->launcher);
     read_hosts(p);
     launch_hosts_check(p, asked != LAUNCH_NONE ? asked : built);
+    refuse_other_launcher(p, asked, built);
     if (p->mistakes.size > 0 || (p->world == 1 && launch_hosts_are_here(p)))
         return; /* one rank here needs no MPI launcher */
     const launch_kind wanted = asked != LAUNCH_NONE ? asked : built;
@@ -228,6 +236,4 @@ void launch_mpirun_find(launch_plan *p)
                           "libopenmpi-dev or libmpich-dev and build again");
     else
         find_mpi(p, wanted);
-    if (p->kind != LAUNCH_NONE && built != p->kind && !p->dry_run)
-        launch_mistake(p, "--launcher %s: this megalith was built with %s", kind_name[p->kind], kind_title[built]);
 }

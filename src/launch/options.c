@@ -189,8 +189,26 @@ void launch_option_pass(launch_plan *p, const char *name, const char *value)
         pass_on(p, option, value);
 }
 
+/* Says that an option was given before with another value, under this name or another one, as commands do. */
+static void note_option_again(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
+{
+    launch_given *list = mega_arena_alloc(&p->arena, (size_t)(p->givens + 1) * sizeof *list);
+    const launch_given *before = NULL;
+    if (list == NULL) return;
+    for (int i = 0; i < p->givens; i++) {
+        list[i] = p->given[i];
+        if (list[i].row == o) before = &list[i];
+    }
+    if (before != NULL && strcmp(before->value, value) != 0)
+        fprintf(stderr, "megalith launch: warning: %.*s %s counts; %.*s %s, given before, does not\n",
+                (int)strcspn(typed, "="), typed, value, (int)strcspn(before->typed, "="), before->typed, before->value);
+    list[p->givens++] = (launch_given){o, typed, value};
+    p->given = list;
+}
+
 static void read_value(launch_plan *p, const mega_option_row *o, const char *typed, const char *value)
 {
+    if (o->answer == MEGA_ANSWER_WORKS) note_option_again(p, o, typed, value);
     if (o->answer == MEGA_ANSWER_RENAMED && passes_rest(o)) pass_rest(p, typed, value);
     else if (o->answer == MEGA_ANSWER_RENAMED)
         pass_on(p, o->successor, value);

@@ -117,16 +117,21 @@ static void write_log(launch_relay *r, int rank, const char *line)
     fflush(r->log[rank]);
 }
 
+static bool is_passed(int mark)
+{
+    return mark > MEGA_MARK_PASSED && mark <= MEGA_MARK_PASSED + SIGTERM;
+}
+
 /* Removes a mark from a rank's line and returns it; 0: none. Marks on standard output come from rank 0 and are whole
  * lines. */
 static int take_mark(bool is_error, int rank, char *line)
 {
     char *at = strchr(line, LAUNCH_MARK);
-    const bool is_status = at == line && at != NULL && at[1] == MEGA_MARK_STATUS;
-    const bool is_line = is_status || (at == line && at != NULL && at[1] != '\0' && at[2] == '\0');
     const int mark = at != NULL ? at[1] : '\0';
+    const bool is_begin = at == line && (mark == MEGA_MARK_STATUS || is_passed(mark));
+    const bool is_line = is_begin || (at == line && mark != '\0' && at[2] == '\0');
     const bool is_mark = mark != '\0' && (strchr(LAUNCH_MARKS, mark) != NULL || mark >= MEGA_MARK_SIGNAL);
-    if (!is_mark || (!is_error && (rank != 0 || !is_line))) return 0;
+    if (!(is_mark || is_passed(mark)) || (!is_error && (rank != 0 || !is_line))) return 0;
     memmove(at, at + 2, strlen(at + 2) + 1);
     return mark;
 }
@@ -179,20 +184,26 @@ static bool heed_mark(launch_relay *r, int mark, int rank)
     }
 }
 
-/* Changes `line` if it contains a mark. */
-static void show_line(launch_relay *r, bool is_error, int rank, char *line)
+/* A rank names the signal that the MPI launcher handed to it: that by which launch passed on the one that it received,
+ * unless the user sent it to the MPI launcher. Returns the line with the name of what the user sent, NULL if it is that
+ * already. */
+static char *name_what_was_sent(launch_relay *r, int number, const char *line)
+{
+    const int own = launch_asked();
+    const int sent = own != 0 && mega_signal_passed_on(r->plan->kind, own) == number ? own : number;
+    if (r->signal == 0 || r->signal == SIGTERM) r->signal = sent;
+    for (int is_line = 0; is_line < 2 && sent != number; is_line++) {
+        const char *words = mega_signal_words(number, is_line != 0), *at = strstr(line, words);
+        if (at != NULL)
+            return mega_format("%.*s%s%s", (int)(at - line), line, mega_signal_words(sent, is_line != 0),
+                               at + strlen(words));
+    }
+    return NULL;
+}
+
+static void relay_print(launch_relay *r, bool is_error, int rank, const char *line)
 {
     const int last = r->plan->world - 1;
-    if (rank != OUTSIDE) {
-        r->has_rank_line = true;
-        if (is_error && r->aborts[rank]) return;
-        const char *behind = strchr(line, LAUNCH_MARK);
-        const int mark = take_mark(is_error, rank, line);
-        if (mark == MEGA_MARK_STATUS) draw_status(r, line);
-        if (mark == MEGA_MARK_STATUS || !heed_mark(r, mark, rank)) return;
-        const bool is_cause = mark == MEGA_MARK_FAILED || mark == MEGA_MARK_LOST || mark == MEGA_MARK_STOPPED;
-        if (is_error) note_cause(r, rank, line, is_cause ? behind : NULL);
-    }
     if (rank == OUTSIDE || rank != r->cause_rank || !is_error) r->cause_is_last = false;
     if (rank != OUTSIDE) write_log(r, rank, line);
     if (rank != OUTSIDE && r->plan->log_dir != NULL && rank != 0 && rank != last && !is_error) return;
@@ -202,6 +213,25 @@ static void show_line(launch_relay *r, bool is_error, int rank, char *line)
     else
         fprintf(to, "%s\n", line);
     fflush(to);
+}
+
+/* Changes `line` if it contains a mark. */
+static void show_line(launch_relay *r, bool is_error, int rank, char *line)
+{
+    char *named = NULL;
+    if (rank != OUTSIDE) {
+        r->has_rank_line = true;
+        if (is_error && r->aborts[rank]) return;
+        const char *behind = strchr(line, LAUNCH_MARK);
+        const int mark = take_mark(is_error, rank, line);
+        if (mark == MEGA_MARK_STATUS) draw_status(r, line);
+        if (mark == MEGA_MARK_STATUS || !heed_mark(r, mark, rank)) return;
+        const bool is_cause = mark == MEGA_MARK_FAILED || mark == MEGA_MARK_LOST || mark == MEGA_MARK_STOPPED;
+        if (is_error) note_cause(r, rank, line, is_cause ? behind : NULL);
+        if (is_passed(mark)) named = name_what_was_sent(r, mark - MEGA_MARK_PASSED, line);
+    }
+    relay_print(r, is_error, rank, named != NULL ? named : line);
+    mega_free(named);
 }
 
 /* ---- messages of the MPI launcher itself ---- */

@@ -28,6 +28,11 @@
  * others only if they are the first. A handler can access only globals. */
 static volatile sig_atomic_t asked, asked_times;
 
+int launch_asked(void)
+{
+    return asked;
+}
+
 static void note_signal(int number, const char *effect)
 {
     mega_signal_answer("megalith launch: ", number,

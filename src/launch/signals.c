@@ -20,14 +20,20 @@ static struct {
     _Atomic(const char *) effect, hold; /* the promise; what is said instead of it */
 } state = {.rank = -1};
 
+#define WATCHED_ROW(number, is_urgent)                                        \
+    {                                                                         \
+        number, #number, "received " #number, "receiving " #number, is_urgent \
+    }
 static const struct {
     int number;
-    const char *name;
+    const char *name, *words, *in_line;
     bool is_urgent;
-} watched[] = {
-    {SIGTERM, "SIGTERM", true},  {SIGINT, "Ctrl-C (SIGINT)", true},
-    {SIGHUP, "SIGHUP", false},   {SIGUSR1, "SIGUSR1", false},
-    {SIGUSR2, "SIGUSR2", false}, {SIGALRM, "SIGALRM", false}}; /* only where megalith launch started the rank */
+} watched[] = {WATCHED_ROW(SIGTERM, true),
+               {SIGINT, "Ctrl-C (SIGINT)", "interrupted by Ctrl-C (SIGINT)", "receiving SIGINT", true},
+               WATCHED_ROW(SIGHUP, false),
+               WATCHED_ROW(SIGUSR1, false),
+               WATCHED_ROW(SIGUSR2, false),
+               WATCHED_ROW(SIGALRM, false)}; /* only where megalith launch started the rank */
 enum { WATCHED = sizeof watched / sizeof watched[0] };
 
 const char *mega_signal_name(int number)
@@ -35,6 +41,13 @@ const char *mega_signal_name(int number)
     for (int i = 0; i < WATCHED; i++)
         if (watched[i].number == number) return watched[i].name;
     return "a signal";
+}
+
+const char *mega_signal_words(int number, bool is_line)
+{
+    for (int i = 0; i < WATCHED; i++)
+        if (watched[i].number == number) return is_line ? watched[i].in_line : watched[i].words;
+    return is_line ? "receiving a signal" : "received a signal";
 }
 
 bool mega_signal_is_urgent(int number)
@@ -59,8 +72,7 @@ void mega_signal_answer(const char *prefix, int number, const char *effect)
     const int saved = errno;
     struct pollfd to = {.fd = mega_streams_error_fd(), .events = POLLOUT};
     size_t n = signals_put(line, 0, most, prefix);
-    n = signals_put(line, n, most, number == SIGINT ? "interrupted by " : "received ");
-    n = signals_put(line, n, most, mega_signal_name(number));
+    n = signals_put(line, n, most, mega_signal_words(number, false));
     n = signals_put(line, n, most, ": ");
     n = signals_put(line, n, most, effect);
     line[n++] = '\n';
@@ -73,7 +85,8 @@ int mega_signal_passed_on(launch_kind kind, int number)
     return number != SIGINT ? SIGUSR1 : kind == LAUNCH_MPICH ? SIGALRM : SIGUSR2;
 }
 
-/* megalith launch passes signals on as those that MPI launchers let through. A rank calls them what the user sent. */
+/* megalith launch passes signals on as those that MPI launchers let through: what the user probably sent, for the exit
+ * status of a rank that no launch hears. */
 static int signals_meant(int number)
 {
     if (!state.is_marked) return number;
@@ -85,16 +98,16 @@ static void signals_on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
-    if (is_passed_on) number = signals_meant(number);
-    state.urgent += mega_signal_is_urgent(number);
-    if (state.received == 0) state.received = number;
-    state.stop = is_passed_on && !mega_signal_is_urgent(number) ? SIGTERM : number;
+    const int meant = is_passed_on ? signals_meant(number) : number;
+    state.urgent += mega_signal_is_urgent(meant);
+    if (state.received == 0) state.received = meant;
+    state.stop = number;
     const bool ends = state.rank < 0 && state.urgent > 1;
     const char *hold = atomic_load(&state.hold), *effect = atomic_load(&state.effect);
     if (ends) effect = "the second one, so the program ends at once";
     else if (effect != NULL && hold != NULL)
         effect = hold;
-    if (state.is_marked) state.prefix[1] = (char)(MEGA_MARK_SIGNAL + number);
+    if (state.is_marked) state.prefix[1] = (char)((is_passed_on ? MEGA_MARK_PASSED : MEGA_MARK_SIGNAL) + number);
     if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_signal_answer(state.prefix, number, effect);
     if (!ends) return;
     signal(number, SIG_DFL);
@@ -155,6 +168,13 @@ void mega_signals_hold(const char *effect)
 const volatile sig_atomic_t *mega_signals_stop(void)
 {
     return &state.stop;
+}
+
+void mega_signals_line(int number, char *out, size_t size)
+{
+    char mark[3];
+    mega_launch_rank_mark(mark, MEGA_MARK_PASSED + number);
+    snprintf(out, size, "%sexiting program after %s.", mark, mega_signal_words(number, true));
 }
 
 int mega_signals_exit_status(void)

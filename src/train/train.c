@@ -88,16 +88,6 @@ static mega_status leave(trainer *t, const char *why)
     return MEGA_OK;
 }
 
-static void stop_text(const trainer *t, char *out, size_t size)
-{
-    const char *name = t->stop == SIGINT    ? "SIGINT"
-                       : t->stop == SIGHUP  ? "SIGHUP"
-                       : t->stop == SIGUSR1 ? "SIGUSR1"
-                       : t->stop == SIGUSR2 ? "SIGUSR2"
-                                            : "SIGTERM";
-    snprintf(out, size, "exiting program after receiving %s.", name);
-}
-
 /* Called after each iteration. Does, in Megatron's order: evaluation, signal, periodic save, time limit, exit
  * interval. */
 static mega_status after_iteration(trainer *t, bool *left)
@@ -115,7 +105,7 @@ static mega_status after_iteration(trainer *t, bool *left)
     MEGA_TRY(train_ask_ranks(t, minutes, &late));
     if (t->stop != 0) {
         *left = true;
-        stop_text(t, text, sizeof text);
+        t->io->stop_line(t->stop, text, sizeof text);
         return leave(t, text);
     }
     if (cfg->save_interval > 0 && iteration % cfg->save_interval == 0) MEGA_TRY(train_save(t));
@@ -179,7 +169,7 @@ static mega_status evaluate_at_end(trainer *t)
     }
     if (t->stop == 0) return MEGA_OK;
     if (t->cfg->skip_train) return train_stop_check(t, "the evaluation");
-    stop_text(t, text, sizeof text);
+    t->io->stop_line(t->stop, text, sizeof text);
     train_line(t, "%s", text);
     return MEGA_OK;
 }

@@ -329,6 +329,16 @@ OMPI_COMM_WORLD_SIZE=2 refuses 'a launcher in a launcher' 'a launcher has alread
     --nproc_per_node 2 pretrain_gpt
 PATH=$work/hydra:$PATH refuses 'not the library of this program' 'this megalith was built with Open MPI' launch \
     --launcher mpich --nproc_per_node 2 pretrain_gpt
+PATH=$work/hydra:$PATH refuses 'not the library of this program, one rank' '--launcher mpich: this megalith was built' \
+    launch --launcher mpich pretrain_gpt
+# An option given twice, under one name or two: the last counts, and that is said once, not where both agree.
+shows 'the last number' '-n 3 ' ompi4 --nproc_per_node 2 --num_gpus=3 --nproc-per-node 3 --max_restarts 1 \
+    --max_restarts 1 pretrain_gpt
+[ "$(cat err)" = "megalith launch: warning: --num_gpus 3 counts; --nproc_per_node 2, given before, does not" ] ||
+    note "an option given twice: $(cat err)"
+shows 'the last file' '--host a.invalid:2' ompi4 --hostfile users --hostfile <(echo 'a.invalid slots=2') pretrain_gpt
+grep -qE 'warning: --hostfile /dev/fd/[0-9]+ counts; --hostfile users, given before, does not' err ||
+    note "a file given twice: $(cat err)"
 refuses 'no allocation' 'there is no Slurm allocation here' launch --launcher slurm pretrain_gpt
 refuses 'another launcher' '--launcher pdsh is not supported; expected openmpi, mpich or slurm' launch --launcher pdsh \
     pretrain_gpt
@@ -407,6 +417,25 @@ printf "[1,1]<stderr>:megalith pretrain_gpt: \035Sleaving\n" >&2; exit 143'
 launch usr1 --nproc_per_node 2 pretrain_gpt >out 2>err
 [ $? -eq 138 ] || note "exit status where one rank received SIGUSR1"
 grep -qx '.1. megalith: received SIGUSR1' err || note "a rank's answer to a signal"
+# The engine passes a signal on, and a rank names what it was given: launch names what the user sent, to it or to the
+# engine itself.
+for row in TERM:'received SIGTERM':SIGTERM:k:SIGUSR1 HUP:'received SIGHUP':SIGHUP:k:SIGUSR1 \
+    USR1:'received SIGUSR1':SIGUSR1:k:SIGUSR1 INT:'interrupted by Ctrl-C (SIGINT)':SIGINT:m:SIGUSR2 \
+    none:'received SIGUSR1':SIGUSR1:k:SIGUSR1 none:'received SIGUSR2':SIGUSR2:m:SIGUSR2; do
+    IFS=: read -r sent words name mark given <<<"$row"
+    mark=$([ "$mark" = k ] && echo : || echo '<')
+    rm -rf logs
+    engine named$sent mpirun 'mpirun (Open MPI) 4.1.4' \
+        'trap "asked=1" USR1 USR2; printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:\035T\n[1,0]<stdout>:begun\n"
+until grep -q begun logs/rank_0.log; do sleep 0.02; done; [ '$sent' = none ] && asked=1 || kill -'$sent' $PPID
+until [ -n "$asked" ]; do sleep 0.02; done
+printf "[1,0]<stderr>:\035'"$mark"'megalith pretrain_gpt: received '$given': the run leaves\n" >&2
+printf "[1,0]<stdout>:\035'"$mark"'exiting program after receiving '$given'.\n"'
+    launch named$sent --nproc_per_node 2 --log_dir logs pretrain_gpt >out 2>err </dev/null || note "SIG$sent: $(cat err)"
+    grep -qxF "[0] megalith pretrain_gpt: $words: the run leaves" err || note "SIG$sent is called: $(cat err)"
+    grep -qxF "[0] exiting program after receiving $name." out || note "SIG$sent is called: $(cat out)"
+    grep -qxF "exiting program after receiving $name." logs/rank_0.log || note "SIG$sent: $(cat logs/rank_0.log)"
+done
 engine saves mpirun 'mpirun (Open MPI) 4.1.4' \
     'trap "exit 0" USR1; printf "[1,0]<stdout>:\035R\n[1,0]<stdout>:\035T\n[1,0]<stdout>:begun\n"
 until grep -q begun logs/rank_0.log; do sleep 0.02; done; kill -TERM $PPID; while :; do sleep 0.02; done'

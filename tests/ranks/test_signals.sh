@@ -84,10 +84,28 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err ||
         note "SIG${row%%:*} to launch is not answered"
     saved "SIG${row%%:*} to launch"
-    [ ${row%%:*} = USR1 ] || ! grep -E 'SIGUSR[12]|signal 1[02]' out err ||
-        note "SIG${row%%:*} to launch has another name there"
-    [ ${row%%:*} != INT ] || ! grep SIGTERM out || note "Ctrl-C to launch is called SIGTERM by a rank"
 done
+
+# It has one name everywhere, also where it was sent to the MPI launcher, with or without megalith launch.
+for row in INT:launch USR1:launch HUP:launch TERM:launch USR1:engine USR2:engine USR1:mpirun USR2:mpirun; do
+    mark=$((mark + 1))
+    rm -rf keep out err
+    signal=${row%:*}
+    start=("$MEGALITH" launch --nproc_per_node 2)
+    [ ${row#*:} = mpirun ] && start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun" --oversubscribe -n 2 "$MEGALITH")
+    "${start[@]}" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+    run=$!
+    begun
+    to=$run
+    [ ${row#*:} = engine ] && to=$(pgrep -P "$run" | head -n 1)
+    kill -"$signal" "$to"
+    ends "SIG$signal to ${row#*:}"
+    grep -q "exiting program after receiving SIG$signal\." out || note "SIG$signal to ${row#*:} is called: $(tail -n 3 out)"
+    grep -E 'megalith.*(received|interrupted by) ' err | grep -vE "(received |\()SIG$signal\)?: " &&
+        note "SIG$signal to ${row#*:} has another name there: $(cat err)"
+    is_gone "SIG$signal to ${row#*:}"
+done
+rm -rf keep
 
 # A signal to one rank during an evaluation: all ranks end it after the current instruction, and save.
 for layout in tensor:TERM pipeline:HUP; do

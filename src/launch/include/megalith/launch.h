@@ -43,7 +43,10 @@ enum {
     MEGA_MARK_STOPPED = 'S',  /* the same, because of a signal: not a failure, no restart */
     MEGA_MARK_STATUS = 'P', /* at the beginning of a line of rank 0: the rest is drawn over the status line before it */
     MEGA_MARK_ABORTS = 'A', /* a line on standard error: whatever the MPI library prints after it is not shown */
-    MEGA_MARK_SIGNAL = 'a'  /* + the signal's number, within a line on standard error: a rank received this signal */
+    MEGA_MARK_SIGNAL = 'a', /* + the signal's number, within a line on standard error: a rank received this signal */
+    /* + the signal's number, at the beginning of a line that names it: an MPI launcher passed it on, and launch names
+     * what the user sent */
+    MEGA_MARK_PASSED = '0'
 };
 /* Returns the columns of the terminal on which launch draws status lines; 0: there is none. */
 int mega_launch_columns(void);

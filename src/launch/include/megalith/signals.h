@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Installs the handler. `rank` is one of several that a launcher started; -1: no launcher, and a second SIGTERM or
  * Ctrl-C ends the program at once. SIGHUP stays ignored under nohup. May be called again to set another rank, or after
@@ -18,9 +19,11 @@ void mega_signals_promise(const char *effect);
 /* Sets an effect that the line announces in place of the promise for as long as something stands in its way; NULL:
  * nothing does any more. */
 void mega_signals_hold(const char *effect);
-/* Returns 0, or the last signal that asked to stop; SIGTERM if a launcher passed it on as another. Borrowed for the
- * life of the process. */
+/* Returns 0, or the last signal that asked to stop. Borrowed for the life of the process. */
 const volatile sig_atomic_t *mega_signals_stop(void);
+/* Writes Megatron's line of a run that ends because of this signal. In a rank of megalith launch it begins with a mark
+ * (MEGA_MARK_PASSED), for launch to name the signal that the user sent. */
+void mega_signals_line(int number, char *out, size_t size);
 /* Returns the exit status of a command that a signal stopped before it had done its work: 128 + the signal's number. */
 int mega_signals_exit_status(void);
 

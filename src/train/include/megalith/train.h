@@ -24,10 +24,11 @@ typedef struct mega_train_io {
     int columns;                       /* width of the terminal; 0: unknown */
     bool utf8;                         /* the terminal can show UTF-8, not only ASCII */
     const volatile sig_atomic_t *stop; /* the number of the signal that asked to save and exit; 0: none. May be NULL */
-    mega_world *world;                 /* NULL: one rank. Only rank 0 prints lines */
-    bool is_silent;                    /* no line is wanted */
-    bool is_brief;                     /* no description of the run before the first step */
-    bool is_detailed;                  /* the table of all options, and a line for each rank and data set */
+    void (*stop_line)(int number, char *out, size_t size); /* writes the line that names it; given if stop is */
+    mega_world *world;                                     /* NULL: one rank. Only rank 0 prints lines */
+    bool is_silent;                                        /* no line is wanted */
+    bool is_brief;                                         /* no description of the run before the first step */
+    bool is_detailed; /* the table of all options, and a line for each rank and data set */
 } mega_train_io;
 
 /* Collective: ranks. Checks that all ranks run the same build and were given the same options that affect the
