@@ -168,14 +168,31 @@ static void set_named(json_reader *r, const json_item *item, const char *name, s
     set_option(r, item, mega_option_find(&r->o->table, name, length, mega_options_command_bit(r->o)), texts, count);
 }
 
+/* For a word that the row's cases do not have. */
+static void refuse_word(json_reader *r, const json_item *item, const mega_option_row *row, const char *word,
+                        const char *names)
+{
+    const char *said = place(r, item), *ignored, *same = json_case_of(r->o, row, word, true, &ignored);
+    if (json_is_boolean(item->value))
+        problem(r, MEGA_ERR_USAGE,
+                mega_options_text(r->o, "%s: found %s, expected one of these words: %s (%s)", said,
+                                  json_shown(r->o, item->value), names, row->remark));
+    else if (same != NULL)
+        problem(r, MEGA_ERR_USAGE,
+                mega_options_text(r->o, "%s: found \"%.60s\", expected \"%.*s\" in these letters (%s)", said, word,
+                                  (int)strlen(word), same - strlen(word) - 1, row->remark));
+    else
+        problem(r, MEGA_ERR_UNSUPPORTED,
+                mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", said, word, names,
+                                  row->remark));
+}
+
 /* Sets an option according to the value, given cases such as "Adam:optimizer=adam|=SGD:optimizer=sgd|none:". */
 static void set_by_case(json_reader *r, const json_item *item, const mega_option_row *row, const char *value)
 {
     const char *names = "", *at = json_case_of(r->o, row, value, false, &names);
     if (at == NULL) {
-        problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(r->o, "%s: \"%.60s\" is not implemented yet; known are %s (%s)", place(r, item),
-                                  value, names, row->remark));
+        refuse_word(r, item, row, value, names);
         return;
     }
     const size_t all = strcspn(at, "|"), option = strcspn(at, "=|");
@@ -267,10 +284,7 @@ static void take_renamed(json_reader *r, const json_item *item, const mega_optio
     const char *names = "", *parts = row->cases != NULL
                                          ? json_case_of(r->o, row, texts[0], json_is_boolean(item->value), &names)
                                          : NULL;
-    if (row->cases != NULL && parts == NULL)
-        problem(r, MEGA_ERR_UNSUPPORTED,
-                mega_options_text(r->o, "%s: \"%.60s\" is not implemented; known are %s (%s)", place(r, item), texts[0],
-                                  names, row->remark));
+    if (row->cases != NULL && parts == NULL) refuse_word(r, item, row, texts[0], names);
     else if (parts != NULL)
         take_parts(r, item, parts, NULL, 0, depth);
     else if (!is_switch || strcmp(texts[0], "false") != 0)

@@ -226,7 +226,7 @@ static void refused(void **state)
     refuse_yaml(BLOCK "  megatron_lm_sequence_parallelism: 2\n", "", "found 2, expected true or false");
     refuse_yaml("megatron_lm_config: 4\n" MEGATRON, "", "(PATH, line 1): found 4, expected an object in braces");
     refuse_yaml("distributed_type: XLA\n", "",
-                "\"distributed_type\" (PATH, line 1): \"XLA\" is not implemented; known are NO, ");
+                "\"distributed_type\" (PATH, line 1): \"XLA\" is not implemented yet; known are NO, ");
     refuse_yaml("compute_environment: AMAZON_SAGEMAKER\ndistributed_type: NO\n", "",
                 "\"AMAZON_SAGEMAKER\" is not implemented yet");
     refuse_yaml("distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}\n", "",
@@ -268,8 +268,11 @@ static void words_and_lists(void **state)
     mega_command_options_fini(&c);
     accept_yaml(&c, "distributed_type: NO\n", ""); /* a switch in YAML 1.1 */
     mega_command_options_fini(&c);
-    refuse_yaml("distributed_type: fsdp\n", "", "\"distributed_type\" (PATH, line 1): \"fsdp\" is not implemented");
-    refuse_yaml("distributed_type: Deepspeed\n", "", "\"Deepspeed\" is not implemented; known are NO, MULTI_CPU");
+    refuse_yaml("distributed_type: fsdp\n", "",
+                "\"distributed_type\" (PATH, line 1): found \"fsdp\", expected \"FSDP\" in these letters");
+    refuse_yaml("distributed_type: Deepspeed\n", "", "found \"Deepspeed\", expected \"DEEPSPEED\" in these letters");
+    refuse_yaml("distributed_type: 'NO'\nmixed_precision: true\n", "",
+                "\"mixed_precision\" (PATH, line 2): found true, expected one of these words: bf16, no, fp16");
     refuse_yaml("compute_environment: local_machine\ndistributed_type: 'NO'\n", "", "\"compute_environment\"");
     refuse_yaml("distributed_type: 'NO'\nmixed_precision: bf61\n", "", "\"mixed_precision\" (PATH, line 2): \"bf61\"");
     refuse_yaml("distributed_type: 'NO'\ndynamo_backend: inducter\n", "",

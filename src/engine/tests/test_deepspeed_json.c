@@ -416,6 +416,8 @@ static const struct {
      "StepLR"},
     {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"OneBitLamb\", \"params\": {\"lr\": 1}}}",
      MEGA_ERR_UNSUPPORTED, "\"OneBitLamb\" is not implemented yet; known are Adam, AdamW, SGD, Adagrad, Lion"},
+    {"{" GOOD ", \"data_types\": {\"grad_accum_dtype\": \"FP32\"}}", MEGA_ERR_USAGE,
+     "found \"FP32\", expected \"fp32\" in these letters"},
     {"{\"train_batch_size\": 2, \"optimizer\": {\"type\": \"Muon\", \"params\": {\"lr\": 1, \"per_head_muon\": "
      "true}}}",
      MEGA_ERR_UNSUPPORTED, "\"optimizer.params.per_head_muon\" (mega_setup.config, line 1): true is not implemented"},
