@@ -42,17 +42,6 @@ static mega_status open_files(session *s, FILE **file, const char *path)
     return generate_output_open(&s->sample_file, "--sample-output-file", path);
 }
 
-static mega_status run_file(session *s)
-{
-    const char *path = s->cfg->generate.sample_output_file; /* derived if it was not given */
-    FILE *file = NULL;
-    mega_status st = mega_cli_agree(s->world, open_files(s, &file, path));
-    if (st == MEGA_OK) st = generate_from_lines(s, file, false);
-    if (st == MEGA_OK) st = generate_output_close(&s->sample_file, "samples");
-    if (file != NULL) fclose(file);
-    return st;
-}
-
 static bool reads_conversation(const mega_generate_options *o)
 {
     return o->prompt.count == 0 && o->num_samples == 0 && o->sample_input_file == NULL;
@@ -61,6 +50,29 @@ static bool reads_conversation(const mega_generate_options *o)
 static bool asks_for_prompts(const mega_generate_options *o)
 {
     return reads_conversation(o) && (isatty(STDIN_FILENO) || o->interactive);
+}
+
+/* Called before an output is closed, which would empty it. */
+static mega_status check_prompts_came(const session *s)
+{
+    const mega_generate_options *o = &s->cfg->generate;
+    if (!is_first_rank(s) || s->next_index > 0 || asks_for_prompts(o)) return MEGA_OK; /* who was asked may leave */
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, or "
+                     "--num-samples N for texts that begin without a prompt",
+                     o->sample_input_file != NULL ? o->sample_input_file : "standard input");
+}
+
+static mega_status run_file(session *s)
+{
+    const char *path = s->cfg->generate.sample_output_file; /* derived if it was not given */
+    FILE *file = NULL;
+    mega_status st = mega_cli_agree(s->world, open_files(s, &file, path));
+    if (st == MEGA_OK) st = generate_from_lines(s, file, false);
+    if (st == MEGA_OK) st = check_prompts_came(s);
+    if (st == MEGA_OK) st = generate_output_close(&s->sample_file, "samples");
+    if (file != NULL) fclose(file);
+    return st;
 }
 
 static mega_status run_mode(session *s)
@@ -134,14 +146,9 @@ static mega_status open_generator(session *s)
 static mega_status generate_finish(session *s)
 {
     const double seconds = mega_time_now() - s->started;
+    MEGA_TRY(check_prompts_came(s));
     MEGA_TRY(generate_output_close(&s->genfile, "JSON lines"));
     if (s->logits != NULL) MEGA_TRY(generate_logits_finish(s->logits));
-    const mega_generate_options *o = &s->cfg->generate;
-    if (is_first_rank(s) && s->next_index == 0 && !asks_for_prompts(o)) /* who was asked may leave without one */
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, "
-                         "or --num-samples N for texts that begin without a prompt",
-                         o->sample_input_file != NULL ? o->sample_input_file : "standard input");
     mega_info("%lld new tokens, %.1f tokens/s", (long long)s->new_tokens,
               seconds > 0.0 ? (double)s->new_tokens / seconds : 0.0);
     return MEGA_OK;

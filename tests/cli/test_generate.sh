@@ -33,6 +33,15 @@ refuses "standard input without a prompt" 'standard input holds no prompt|--prom
     generate_samples_gpt --load model --out-seq-length 3
 refuses "a file without a prompt" 'empty.txt holds no prompt' generate_samples_gpt --load model --out-seq-length 3 \
     --sample-input-file empty.txt
+[ -e empty.txt.out ] && fail "a file without a prompt leaves an output: $(ls -l empty.txt.out)"
+printf '\n\n' >lines.txt
+cp prompts.txt.out lines.txt.out
+refuses "a file of empty lines" 'lines.txt holds no prompt' generate_samples_gpt --load model --out-seq-length 3 \
+    --sample-input-file lines.txt
+cmp -s prompts.txt.out lines.txt.out || fail "a file of empty lines empties the output of an earlier run"
+printf '\n' | "$MEGALITH" generate_samples_gpt --load model --out-seq-length 3 --genfile none.json >out 2>&1 &&
+    fail "an empty line is a prompt"
+[ -e none.json ] && fail "standard input without a prompt leaves a file"
 echo stop | generate --interactive >out || fail "a conversation that ends at once: $(cat err)"
 
 grep -q 'earlier run' err && fail "a new file is said to replace one: $(cat err)"
