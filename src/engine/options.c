@@ -1,6 +1,6 @@
-/* The options of an engine, one row for each member: the setting that it is taken from, its range, and whether ranks
- * are compared. A member without a row does not compile. Options of other modules (layout, optimizer, schedule, batch)
- * are checked by those modules. */
+/* What follows from the rows of an engine's options (option_rows.h): their values from settings, the check of their
+ * ranges, and the comparison between ranks. Options of other modules (layout, optimizer, schedule, batch) are checked
+ * by those modules. */
 #include "engine_calls.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef enum option_range {
-    ANY,
+    ANY = 0,
     NOT_NEGATIVE,
     POSITIVE,
     STAGE_OF_ZERO,
@@ -21,96 +21,35 @@ typedef enum option_range {
 typedef enum option_kind { IS_BOOL, IS_INT, IS_INT64, IS_UINT32, IS_DOUBLE, IS_POINTER } option_kind;
 
 typedef struct option_row {
-    const char *group, *name; /* name of the nested struct, or ""; name of the member */
+    const char *name; /* "clip_grad", "layout.tp" */
     size_t offset;
     option_kind kind;
     option_range range;
     const char *(*text)(int64_t value); /* name of a choice; NULL: the option is a number */
 } option_row;
 
-/* ---- the rows ----
- * X(struct, group, member, range, text): a member that no setting gives
- * S(…, value): one that has this value of the settings `s`
- * N(type, member, rows of its type): a struct whose rows say where its values are from
- * W(type, member, rows of its type, value): a struct that has this value */
-
+/* A member without a row does not compile: an initializer without member names must have a value for every member
+ * (-Wmissing-field-initializers). The message names the last member of the struct, whichever has no row. */
 // clang-format off
-#define LAYOUT_ROWS(X, S, T, group) \
-    S(T, group, tp, ANY, NULL, (int)s->comm.tensor_model_parallel_size) \
-    S(T, group, pp, ANY, NULL, (int)s->comm.pipeline_model_parallel_size) X(T, group, cp, ANY, NULL) X(T, group, ep, ANY, NULL) \
-    X(T, group, planned_ranks, NOT_NEGATIVE, NULL) X(T, group, planned_rank, OWN, NULL)
-#define BATCH_ROWS(X, S, T, group) \
-    X(T, group, start, ANY, NULL) X(T, group, increment, ANY, NULL) X(T, group, samples, ANY, NULL) \
-    X(T, group, global_batch, POSITIVE, NULL) X(T, group, micro_step, POSITIVE, NULL)
-#define CURRICULUM_ROWS(X, S, T, group) \
-    X(T, group, is_on, ANY, NULL) X(T, group, kind, ANY, curriculum_text) X(T, group, least, NOT_NEGATIVE, NULL) \
-    X(T, group, most, NOT_NEGATIVE, NULL) X(T, group, steps, NOT_NEGATIVE, NULL) X(T, group, unit, NOT_NEGATIVE, NULL) \
-    X(T, group, degree, NOT_NEGATIVE, NULL) X(T, group, difficulty, OWN, NULL) X(T, group, max_step, OWN, NULL) \
-    X(T, group, stairs, NOT_NEGATIVE, NULL)
-#define SCALE_ROWS(X, S, T, group) \
-    X(T, group, rules, ANY, scale_rules_text) X(T, group, fixed, NOT_NEGATIVE, NULL) X(T, group, initial, NOT_NEGATIVE, NULL) \
-    X(T, group, least, NOT_NEGATIVE, NULL) X(T, group, window, NOT_NEGATIVE, NULL) X(T, group, hysteresis, NOT_NEGATIVE, NULL) \
-    X(T, group, consecutive_hysteresis, ANY, NULL)
-#define SCHEDULE_ROWS(X, S, T, group) \
-    X(T, group, style, ANY, style_text) X(T, group, max_lr, ANY, NULL) X(T, group, min_lr, ANY, NULL) \
-    X(T, group, warmup_init, ANY, NULL) X(T, group, warmup, ANY, NULL) X(T, group, decay, ANY, NULL) \
-    X(T, group, wsd_style, ANY, wsd_style_text) X(T, group, wsd_decay, ANY, NULL) \
-    X(T, group, warmup_tokens, ANY, NULL) X(T, group, decay_tokens, ANY, NULL) \
-    X(T, group, decay_style, ANY, decay_style_text) X(T, group, start_weight_decay, ANY, NULL) \
-    X(T, group, end_weight_decay, ANY, NULL) X(T, group, weight_decay_samples, ANY, NULL)
-#define STEP_ROWS(X, S, T, group) \
-    X(T, group, kind, ANY, scheduler_text) X(T, group, lr, ANY, NULL) X(T, group, warmup_min_lr, ANY, NULL) \
-    X(T, group, warmup_max_lr, ANY, NULL) X(T, group, warmup_min_ratio, ANY, NULL) X(T, group, cos_min_ratio, ANY, NULL) \
-    X(T, group, warmup_num_steps, ANY, NULL) X(T, group, total_num_steps, ANY, NULL) X(T, group, warmup_type, ANY, warmup_text) \
-    X(T, group, cycle_min_lr, ANY, NULL) X(T, group, cycle_max_lr, ANY, NULL) X(T, group, decay_lr_rate, ANY, NULL) \
-    X(T, group, cycle_min_mom, ANY, NULL) X(T, group, cycle_max_mom, ANY, NULL) X(T, group, decay_mom_rate, ANY, NULL) \
-    X(T, group, cycle_first_step_size, ANY, NULL) X(T, group, cycle_second_step_size, ANY, NULL) \
-    X(T, group, decay_step_size, ANY, NULL) X(T, group, cycle_first_stair_count, ANY, NULL) \
-    X(T, group, cycle_second_stair_count, ANY, NULL) X(T, group, cycle_momentum, ANY, NULL) \
-    X(T, group, lr_range_test_min_lr, ANY, NULL) X(T, group, lr_range_test_step_rate, ANY, NULL) \
-    X(T, group, lr_range_test_step_size, ANY, NULL) X(T, group, lr_range_test_staircase, ANY, NULL)
-#define PLACE_ROWS(X, S, T, group) \
-    S(T, group, overlap_reduce, ANY, NULL, s->graph.overlap_grad_reduce || s->graph.ddp_impl == MEGA_DDP_TORCH) \
-    S(T, group, prefetch_elements, NOT_NEGATIVE, NULL, s->graph.stage3_prefetch_bucket_size) \
-    S(T, group, reuse_elements, NOT_NEGATIVE, NULL, s->graph.stage3_max_reuse_distance) \
-    S(T, group, live_elements, NOT_NEGATIVE, NULL, s->graph.stage3_max_live_parameters)
-#define RECOMPUTE_ROWS(X, S, T, group) \
-    X(T, group, replaces, ANY, NULL) X(T, group, interval, NOT_NEGATIVE, NULL) X(T, group, regions, NOT_NEGATIVE, NULL) \
-    X(T, group, distribute, ANY, NULL) X(T, group, budget, NOT_NEGATIVE, NULL)
-#define SUMS_ROWS(X, S, T, group) X(T, group, dtype, ANY, options_dtype_text) X(T, group, predivide, NOT_NEGATIVE, NULL)
-#define ENGINE_ROWS(X, S, N, W, OPTIMIZER, T) \
-    S(T, , compute, ANY, options_dtype_text, s->backend.params_dtype) \
-    S(T, , backend, ANY, NULL, s->backend.backend) \
-    X(T, , team, OWN, NULL) X(T, , world, OWN, NULL) \
-    N(mega_layout_sizes, layout, LAYOUT_ROWS) X(T, , stage_programs, NOT_NEGATIVE, NULL) \
-    S(T, , micro_batch, POSITIVE, NULL, s->optim.micro_batch_size) X(T, , seq, POSITIVE, NULL) \
-    W(mega_batch_ramp, batch, BATCH_ROWS, batch) W(mega_curriculum, curriculum, CURRICULUM_ROWS, curriculum) \
-    X(T, , no_train, ANY, NULL) X(T, , no_evaluate, ANY, NULL) X(T, , generate, ANY, NULL) \
-    X(T, , prefill, NOT_NEGATIVE, NULL) X(T, , micro_batches, NOT_NEGATIVE, NULL) \
-    S(T, , drop_last, ANY, NULL, s->dataloader_drop_last) S(T, , no_pack_weights, ANY, NULL, s->backend.no_pack_weights) \
-    S(T, , per_token_loss, ANY, NULL, s->calculate_per_token_loss) S(T, , clip_grad, NOT_NEGATIVE, NULL, s->optim.clip_grad) \
-    W(mega_loss_scale_options, loss_scale, SCALE_ROWS, mega_loss_scale_from_options(&s->optim)) \
-    S(T, , dropout_seed, ANY, NULL, (uint32_t)s->seed) OPTIMIZER \
-    S(T, , group, OWN, NULL, s->optim.parameter_group.item) S(T, , num_groups, OWN, NULL, s->optim.parameter_group.count) \
-    W(mega_lr_schedule, schedule, SCHEDULE_ROWS, schedule) W(mega_step_schedule, step_schedule, STEP_ROWS, steps) \
-    S(T, , bucket_elements, NOT_NEGATIVE, NULL, s->graph.ddp_bucket_size) X(T, , tp_sum_elements, NOT_NEGATIVE, NULL) \
-    S(T, , zero_stage, STAGE_OF_ZERO, NULL, (int)s->graph.zero_stage) \
-    S(T, , zero_persistence, NOT_NEGATIVE, NULL, s->graph.stage3_param_persistence_threshold) \
-    N(mega_place_options, place, PLACE_ROWS) S(T, , monitor, OWN, NULL, &s->monitor) S(T, , given, OWN, NULL, s->options) \
-    W(mega_recompute_options, recompute, RECOMPUTE_ROWS, recompute_of(s)) \
-    W(mega_gradient_sums, sums, SUMS_ROWS, sums_of(s)) \
-    S(T, , grad_accum_dtype, ANY, options_dtype_text, gradient_dtype[s->graph.grad_accum_dtype])
+#define ZERO(...)         0,
+#define OPTION(...)       0,
+#define SETTING(...)      0,
+#define PART(...)         {
+#define PART_SETTING(...) {
+#define END_PART          },
 // clang-format on
-
-/* An initializer without member names must have a value for every member (-Wmissing-field-initializers), so a member
- * that has no row above does not compile. The message names the last member of the struct, whichever has no row. */
-#define ZERO(...)                   0,
-#define ZEROS(T, member, ROWS, ...) {ROWS(ZERO, ZERO, T, member)},
 /* After kind and row; before backend and queue, which the engine sets, as each rank does its row. */
-#define OPTIMIZER_ZEROS {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, {0, 0}},
+#define OPTIMIZER {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, {0, 0}},
 static_assert(sizeof((mega_engine_options){
-                  ENGINE_ROWS(ZERO, ZERO, ZEROS, ZEROS, OPTIMIZER_ZEROS, mega_engine_options)}) > 0,
+#include "option_rows.h"
+              }) > 0,
               "a row for each member");
+#undef OPTION
+#undef SETTING
+#undef PART
+#undef PART_SETTING
+#undef END_PART
+#undef OPTIMIZER
 
 static const char *options_dtype_text(int64_t value)
 {
@@ -157,29 +96,28 @@ static const char *warmup_text(int64_t value)
     return mega_warmup_type_name((mega_warmup_type)value);
 }
 
-#define KIND_OF(x)                          \
-    _Generic((x), bool                      \
-             : IS_BOOL, int                 \
-             : IS_INT, int64_t              \
-             : IS_INT64, unsigned           \
-             : IS_UINT32, /* and choices */ \
-               double                       \
-             : IS_DOUBLE, default           \
-             : IS_POINTER)
-#define OUTER_ROW(T, group, member, range, text, ...) \
-    {"", #member, offsetof(T, member), KIND_OF(((T *)NULL)->member), range, text},
-#define INNER_ROW(T, group, member, range, text, ...)                                                               \
-    {#group ".", #member, offsetof(mega_engine_options, group) + offsetof(T, member), KIND_OF(((T *)NULL)->member), \
-     range,      text},
-#define INNER_ROWS(T, member, ROWS, ...) ROWS(INNER_ROW, INNER_ROW, T, member)
-#define ARGUMENT_ROW(kind, type, taken, name, setting, member, ...) \
-    INNER_ROW(mega_optimizer_options, optimizer, member, ANY, NULL)
-#define OPTIMIZER_ROWS                                                              \
-    INNER_ROW(mega_optimizer_options, optimizer, kind, ANY, options_optimizer_text) \
-    MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_ROW)
-
+// clang-format off
+#define KIND_OF(x) _Generic((x), bool: IS_BOOL, int: IS_INT, int64_t: IS_INT64, unsigned: IS_UINT32 /* and choices */, \
+                            double: IS_DOUBLE, default: IS_POINTER)
+// clang-format on
+#define OPTION(member, ...)                               \
+    {.name = #member,                                     \
+     .offset = offsetof(mega_engine_options, member),     \
+     .kind = KIND_OF(((mega_engine_options *)0)->member), \
+     __VA_ARGS__},
+#define SETTING(member, value, ...) OPTION(member, __VA_ARGS__)
+#define PART(...)
+#define PART_SETTING(...)
+#define END_PART
+#define ARGUMENT_ROW(kind, type, taken, name, setting, member, ...) OPTION(optimizer.member)
+#define OPTIMIZER                                                   OPTION(optimizer.kind, .text = options_optimizer_text) MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_ROW)
 static const option_row rows[] = {
-    ENGINE_ROWS(OUTER_ROW, OUTER_ROW, INNER_ROWS, INNER_ROWS, OPTIMIZER_ROWS, mega_engine_options)};
+#include "option_rows.h"
+};
+#undef OPTION
+#undef SETTING
+#undef PART_SETTING
+#undef OPTIMIZER
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
 static int64_t integer_of(const option_row *r, const mega_engine_options *o)
@@ -241,11 +179,10 @@ static mega_gradient_sums sums_of(const mega_engine_settings *s)
                                 .predivide = has_factor ? s->graph.gradient_predivide_factor : 0};
 }
 
-#define NOT_TAKEN(...)
-#define TAKE(T, group, member, range, text, value) .member = (value),
-#define TAKE_ROWS(T, member, ROWS)                 .member = {ROWS(NOT_TAKEN, TAKE, T, member)},
-#define TAKE_WHOLE(T, member, ROWS, value)         .member = (value),
-#define TAKE_OPTIMIZER                             .optimizer = mega_optimizer_from_options(&s->optim),
+#define OPTION(...)
+#define SETTING(member, value, ...) .member = (value),
+#define PART_SETTING(member, value) .member = (value),
+#define OPTIMIZER                   .optimizer = mega_optimizer_from_options(&s->optim),
 mega_status mega_engine_options_from_settings(const mega_engine_settings *s, mega_engine_options *out)
 {
     mega_batch_ramp batch = {0};
@@ -259,8 +196,9 @@ mega_status mega_engine_options_from_settings(const mega_engine_settings *s, meg
     if (has_lr && (s->optim.train_iters > 0 || s->optim.train_samples > 0))
         MEGA_TRY(mega_lr_schedule_from_options(&s->optim, &schedule));
     mega_step_schedule_from_options(&s->optim, &steps);
-    *out =
-        (mega_engine_options){ENGINE_ROWS(NOT_TAKEN, TAKE, TAKE_ROWS, TAKE_WHOLE, TAKE_OPTIMIZER, mega_engine_options)};
+    *out = (mega_engine_options){
+#include "option_rows.h"
+    };
     return MEGA_OK;
 }
 
@@ -280,8 +218,7 @@ mega_status engine_check_ranges(const mega_engine_options *o)
     for (int i = 0; i < NUM_ROWS; i++) {
         const option_row *r = &rows[i];
         if (options_in_range(r, o)) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s%s %s; expected %s", r->group, r->name,
-                         text_of(r, o, found),
+        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s %s; expected %s", r->name, text_of(r, o, found),
                          r->range == STAGE_OF_ZERO ? "0, 1, 2 or 3"
                          : r->kind == IS_DOUBLE    ? "a finite number of at least 0"
                          : r->range == POSITIVE    ? "at least 1"
@@ -304,7 +241,7 @@ static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
 static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     char text[64];
-    snprintf(out, MEGA_COMPARED_TEXT, "%s%s %s", rows[i].group, rows[i].name, text_of(&rows[i], of, text));
+    snprintf(out, MEGA_COMPARED_TEXT, "%s %s", rows[i].name, text_of(&rows[i], of, text));
 }
 
 /* The lists of a curriculum, as long on all ranks. Other lengths would be other programs, which wait for each other. */

@@ -150,7 +150,7 @@ static void set_generation(mega_engine_options *o, mega_mode mode)
 }
 
 /* Collective over the world. Compares the options of argv and JSON on all ranks, except those that may differ between
- * hosts (column `alike` of the option tables). Options given as numbers are compared by engine/options.c. */
+ * hosts (column `alike` of the option tables). Options given as numbers are compared by engine/option_rows.h. */
 static mega_status compare_as_given(mega_engine *e, mega_world *world)
 {
     mega_list lines = {0};

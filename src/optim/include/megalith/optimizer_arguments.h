@@ -1,7 +1,7 @@
 /* What the formulas of the optimizers are given: an option of an optimizer is one row of this list. From it follow the
  * option (options.c), the members of mega_optim_options and mega_optimizer_options, the check of a member
  * (optimizer_table.c), its place in the formulas' arguments (ARGUMENT_NUMBER in optimizer_row.h), the warning of an
- * optimizer that does not read it (engine/rules_optimizer.c), and the comparison between ranks (engine/options.c).
+ * optimizer that does not read it (engine/rules_optimizer.c), and the comparison between ranks (engine/option_rows.h).
  *
  *     R(kind, type, taken, name, setting, member, range, read_by, more…)
  *
