@@ -36,6 +36,12 @@ if(MEGA_SANITIZE OR MEGA_FAR)
     return()
 endif()
 
+# On a processor that has fused multiply-adds, kernels and tiles of products use them: a call of fmaf for each takes many
+# times as long. Nothing is contracted, so that the bits are the same.
+include(CheckCSourceRuns)
+check_c_source_runs("int main(void) { return !(__builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\")); }" MEGA_DEVICE_FMA)
+set(device_speed $<$<BOOL:${MEGA_DEVICE_FMA}>:-mavx2> $<$<BOOL:${MEGA_DEVICE_FMA}>:-mfma>)
+
 # Kernels are C for a C compiler. Those of the tests are compiled twice: plain, and with the calls that the watch answers.
 set(device_flags -ffp-contract=off -fno-strict-aliasing -Wno-unknown-pragmas)
 function(mega_device_kernels target watched)
@@ -43,7 +49,7 @@ function(mega_device_kernels target watched)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE C)
     target_include_directories(${target} PRIVATE ${cuda_folder} ${device_folder} ${CMAKE_SOURCE_DIR}/src/backend/include ${CMAKE_SOURCE_DIR}/src/base/include)
     target_link_libraries(${target} PRIVATE mega_flags)
-    target_compile_options(${target} PRIVATE ${device_flags})
+    target_compile_options(${target} PRIVATE ${device_flags} ${device_speed})
     if(watched)
         target_compile_options(${target} PRIVATE -fsanitize=thread -g1)
     endif()
@@ -55,7 +61,9 @@ function(mega_device_library target)
 endfunction()
 mega_device_kernels(device_kernels_tests OFF ${device_folder}/kernels.cu)
 mega_device_kernels(device_kernels_tests_watched ON ${device_folder}/kernels.cu)
-mega_device_library(device_runner ${device_folder}/fiber.c ${device_folder}/runner.c ${device_folder}/warp.c)
+mega_device_library(device_runner ${device_folder}/fiber.c ${device_folder}/runner.c ${device_folder}/block.c
+    ${device_folder}/warp.c)
+target_compile_options(device_runner PRIVATE ${device_speed})
 mega_device_library(device_watch ${device_folder}/watch.c)
 mega_device_library(device_no_watch ${device_folder}/watch_none.c)
 file(GLOB driver_files CONFIGURE_DEPENDS ${device_folder}/software*.c)
@@ -98,7 +106,7 @@ mega_device_test(test_nccl device_runner device_kernels_tests_watched device_wat
 # The same with the fibers of processors that have no switch of their own.
 mega_device_library(device_fiber_any ${device_folder}/fiber.c)
 target_compile_definitions(device_fiber_any PRIVATE MEGA_FIBER_UCONTEXT=1)
-add_executable(device_test_ucontext ${device_folder}/test_runner.c ${device_folder}/runner.c ${device_folder}/warp.c
+add_executable(device_test_ucontext ${device_folder}/test_runner.c ${device_folder}/runner.c ${device_folder}/block.c ${device_folder}/warp.c
     $<TARGET_OBJECTS:device_fiber_any> $<TARGET_OBJECTS:device_kernels_tests>)
 target_include_directories(device_test_ucontext PRIVATE ${cuda_folder} ${device_folder} ${CMAKE_SOURCE_DIR}/src/base/include)
 target_link_libraries(device_test_ucontext PRIVATE mega_flags mega_kit m)

@@ -10,8 +10,8 @@ typedef struct fiber {
 } fiber;
 
 /* Gives a fiber a stack (the first time) and lets it begin with main, which must not return, at the next switch to
- * it. */
-void fiber_begin(fiber *f, void (*main)(void));
+ * it. Fibers of different numbers begin at different offsets, for else a cache holds the same lines of few of them. */
+void fiber_begin(fiber *f, unsigned number, void (*main)(void));
 /* Saves the caller in `from` and goes on with `to`. */
 void fiber_switch(fiber *from, fiber *to);
 

@@ -1,13 +1,18 @@
-/* The runner: executes a launch of a kernel on the CPU. Blocks run one after the other, the threads of a block as
- * fibers that change at barriers and operations of warps, in an order drawn from a seed: a result that depends on
- * the order differs from seed to seed. One launch at a time in a process. */
+/* The runner: executes a launch of a kernel on the CPU. Blocks run in any order, on as many threads of the process as
+ * device_threads says; the threads of a block are fibers that change at barriers and operations of warps, in an order
+ * drawn from a seed: a result that depends on the order differs from seed to seed. One launch at a time. */
 #ifndef RUNNER_H
 #define RUNNER_H
 
 #include "device.h"
 #include <stdbool.h>
 
-enum { DEVICE_STATIC_SHARED = 48 << 10, DEVICE_MOST_SHARED = 99 << 10, DEVICE_MOST_THREADS = 1024 };
+enum {
+    DEVICE_STATIC_SHARED = 48 << 10,
+    DEVICE_MOST_SHARED = 99 << 10,
+    DEVICE_MOST_THREADS = 1024,
+    DEVICE_MOST_RUNNERS = 16
+};
 
 typedef struct device_launch {
     const device_kernel *kernel;
@@ -20,6 +25,9 @@ typedef struct device_launch {
  * the launch then ends there, and the text is valid until the next one. */
 const char *device_run(const device_launch *launch);
 void device_seed(uint64_t seed);
+/* How many threads of the process run blocks from now on; 1 before, and always while an observer looks on. The order of
+ * a block's threads does not depend on it. */
+void device_threads(int threads);
 uint64_t device_switches(void); /* of fibers, since the process began */
 
 /* A place of a kernel's source that orders threads or copies: block_barrier, warp_barrier, copy_async_commit or

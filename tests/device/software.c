@@ -78,6 +78,7 @@ static void settings_read(void)
     software.ends_at_report = setting("MEGA_SOFTWARE_CUDA_STOP", 0) != 0;
     software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
     fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    device_threads((int)setting("MEGA_SOFTWARE_CUDA_THREADS", 1));
     seed_set(setting("MEGA_SOFTWARE_CUDA_SEED", 0));
 }
 

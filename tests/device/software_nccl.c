@@ -272,52 +272,64 @@ static void group_note(void *user)
 
 /* ---- groups ---- */
 
-static _Thread_local struct {
+typedef struct group_state {
     int depth;
     nccl_result error; /* of a call since the group began: the whole group is not made */
     cu_stream stream;
     group_work work;
-} group;
+} group_state;
+
+/* Of this thread. (A library that is loaded has little room for variables of threads.) */
+static group_state *group_get(void)
+{
+    static _Thread_local group_state *group;
+    if (group == NULL && (group = calloc(1, sizeof *group)) == NULL) abort();
+    return group;
+}
 
 static nccl_result group_queue(void)
 {
-    const size_t bytes = offsetof(group_work, work) + (size_t)group.work.count * sizeof *group.work.work;
-    if (group.work.count == 0) return NCCL_OK;
-    const uint32_t kind = group.work.work[0].asked.kind;
+    group_state *group = group_get();
+    const size_t bytes = offsetof(group_work, work) + (size_t)group->work.count * sizeof *group->work.work;
+    if (group->work.count == 0) return NCCL_OK;
+    const uint32_t kind = group->work.work[0].asked.kind;
     const software_call call = {names[kind], group_queued, group_run, group_note, bytes};
-    const cu_result r = software_call_queue(group.stream, &call, &group.work);
-    group.work.count = 0;
+    const cu_result r = software_call_queue(group->stream, &call, &group->work);
+    group->work.count = 0;
     return r == CU_OK ? NCCL_OK : NCCL_CUDA_ERROR;
 }
 
 /* The outermost group ends: it is made, or forgotten if one of its calls has failed. */
 static nccl_result group_end(void)
 {
-    const nccl_result error = group.error;
-    group.error = NCCL_OK;
+    group_state *group = group_get();
+    const nccl_result error = group->error;
+    group->error = NCCL_OK;
     if (error == NCCL_OK) return group_queue();
-    group.work.count = 0;
+    group->work.count = 0;
     return error;
 }
 
 static nccl_result group_fail(nccl_result error)
 {
-    if (group.depth > 0 && group.error == NCCL_OK) group.error = error;
+    group_state *group = group_get();
+    if (group->depth > 0 && group->error == NCCL_OK) group->error = error;
     return error;
 }
 
 nccl_result ncclGroupStart(void)
 {
     if (software_fails("ncclGroupStart")) return NCCL_INTERNAL_ERROR;
-    group.depth++;
+    group_get()->depth++;
     return NCCL_OK;
 }
 
 nccl_result ncclGroupEnd(void)
 {
-    if (group.depth == 0) return NCCL_INVALID_USAGE;
+    group_state *group = group_get();
+    if (group->depth == 0) return NCCL_INVALID_USAGE;
     const nccl_result error = software_fails("ncclGroupEnd") ? group_fail(NCCL_SYSTEM_ERROR) : NCCL_OK;
-    return --group.depth == 0 ? group_end() : error;
+    return --group->depth == 0 ? group_end() : error;
 }
 
 static bool is_comm(const char *name, nccl_comm comm)
@@ -332,18 +344,19 @@ static nccl_result add(collective kind, const void *in, void *out, size_t count,
 {
     static const char *const functions[] = {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter",
                                             "ncclBroadcast", "ncclSend",      "ncclRecv"};
+    group_state *group = group_get();
     if (software_fails(functions[kind])) return group_fail(NCCL_SYSTEM_ERROR);
     if (!is_comm(functions[kind], comm) || number_bytes(type) == 0 || op > NCCL_MIN || root >= (unsigned)comm->ranks)
         return group_fail(NCCL_INVALID_ARGUMENT);
     if (comm->error != NCCL_OK) return group_fail(comm->error);
-    if (group.work.count > 0 && (group.stream != stream || group.work.count == MOST_GROUP)) {
+    if (group->work.count > 0 && (group->stream != stream || group->work.count == MOST_GROUP)) {
         software_say("NCCL: a group of more than one stream, or of more than %d calls", MOST_GROUP);
         return group_fail(NCCL_INVALID_USAGE);
     }
-    group.stream = stream;
-    group.work.work[group.work.count++] =
+    group->stream = stream;
+    group->work.work[group->work.count++] =
         (piece_work){.comm = comm, .asked = {kind, type, op, root, count}, .in = in, .out = out};
-    return group.depth > 0 ? NCCL_OK : group_queue();
+    return group->depth > 0 ? NCCL_OK : group_queue();
 }
 
 nccl_result ncclAllReduce(const void *in, void *out, size_t count, unsigned type, unsigned op, nccl_comm comm,

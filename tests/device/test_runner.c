@@ -171,11 +171,55 @@ static void mistakes(void **state)
     free(x);
 }
 
+/* Blocks on several threads of the process: the same order of the threads of a block, and so the same mistakes, whoever
+ * runs it. */
+static void several_threads(void **state)
+{
+    (void)state;
+    enum { ROWS = 200, COLS = 40 };
+    float *x = numbers(ROWS * COLS), y[ROWS], first[ROWS];
+    char said[400] = "";
+    for (int threads = 1; threads <= 4; threads++) {
+        device_threads(threads);
+        row_sum_args a = {y, x, ROWS, COLS, 0};
+        for (unsigned seed = 0; seed < 4; seed++) {
+            device_seed(seed);
+            memset(y, 0, sizeof y);
+            assert_null(run(&device_kernel_test_row_sum, ROWS, 1, &a, 0));
+            if (threads == 1 && seed == 0) memcpy(first, y, sizeof y);
+            assert_memory_equal(first, y, sizeof y);
+        }
+        a.mistake = ROW_SUM_HALF_BARRIER;
+        device_seed(1);
+        const char *error = run(&device_kernel_test_row_sum, ROWS, 1, &a, 0);
+        assert_non_null(error);
+        if (threads == 1) strcpy(said, error);
+        assert_string_equal(error, said);
+    }
+    device_threads(1);
+    free(x);
+}
+
+/* Threads that wait for nobody need no fibers of their own. */
+static void few_switches(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 * 4 * 16 };
+    float *x = numbers(COUNT);
+    const scale_args a = {x, x, 2, 0, COUNT, 0};
+    const uint64_t before = device_switches();
+    assert_null(run(&device_kernel_test_scale, 16, 1, &a, 0));
+    assert_int_equal(device_switches() - before, 16 * 2); /* to a fiber and back, for each block */
+    assert_float_equal(x[COUNT - 1], 2 * number(COUNT - 1), 0);
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_sums),         cmocka_unit_test(products),     cmocka_unit_test(transposed),
         cmocka_unit_test(number_functions), cmocka_unit_test(half_numbers), cmocka_unit_test(mistakes),
+        cmocka_unit_test(several_threads),  cmocka_unit_test(few_switches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

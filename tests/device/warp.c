@@ -6,6 +6,9 @@ const char *runner_op_name(warp_op op)
 {
     static const char *const names[] = {[WARP_XOR] = "waits at warp_xor",
                                         [WARP_FROM] = "waits at warp_from",
+                                        [WARP_SUM] = "waits at warp_sum",
+                                        [WARP_MAX] = "waits at warp_max",
+                                        [WARP_SUM_DOUBLE] = "waits at warp_sum_double",
                                         [WARP_MMA_BF16] = "waits at warp_mma_bf16",
                                         [WARP_MMA_F16] = "waits at warp_mma_f16",
                                         [WARP_MMA_TF32] = "waits at warp_mma_tf32",
@@ -17,46 +20,107 @@ const char *runner_op_name(warp_op op)
 
 /* ---- what the operations compute ---- */
 
-static void exchange(device_thread *lane, bool is_xor)
+static void exchange(device_warp *w, bool is_xor)
 {
     uint32_t got[WARP];
-    for (int l = 0; l < WARP; l++) {
-        const int from = (is_xor ? l ^ lane[l].data.lane : lane[l].data.lane) & (WARP - 1);
-        got[l] = lane[from].data.word;
-    }
-    for (int l = 0; l < WARP; l++) lane[l].data.word = got[l];
+    for (int l = 0; l < WARP; l++) got[l] = w->word[(is_xor ? l ^ w->lane[l] : w->lane[l]) & (WARP - 1)];
+    memcpy(w->word, got, sizeof got);
 }
 
-static float number_of(uint32_t half, warp_op op)
+/* Butterflies, as warp_sum and its like in device.h are written: the same bits. */
+static void fold(device_warp *w, warp_op op)
+{
+    for (int m = WARP / 2; m > 0; m /= 2) {
+        float x[WARP], y[WARP];
+        memcpy(x, w->word, sizeof x);
+        for (int l = 0; l < WARP; l++) y[l] = op == WARP_SUM ? x[l] + x[l ^ m] : x[l] > x[l ^ m] ? x[l] : x[l ^ m];
+        memcpy(w->word, y, sizeof y);
+    }
+}
+
+static void fold_double(device_warp *w)
+{
+    for (int m = WARP / 2; m > 0; m /= 2) {
+        double x[WARP];
+        for (int l = 0; l < WARP; l++) x[l] = w->number[l] + w->number[l ^ m];
+        memcpy(w->number, x, sizeof x);
+    }
+}
+
+static inline float number_of(uint32_t half, warp_op op)
 {
     return op == WARP_MMA_BF16 ? bits_float(half << 16) : f16_low(half & 0xffffu);
 }
 
+/* sum[16][8] += x[16][depth] y[depth][8], each number in the order of k. Four rows at a time fit into registers. */
+typedef double four __attribute__((vector_size(32)));
+enum { MOST_DEPTH = 16 };
+static void multiply_tile(four sum[16][2], const double (*x)[MOST_DEPTH], const four (*y)[2], int depth)
+{
+    for (int i = 0; i < 16; i += 4) {
+        four s[4][2];
+        memcpy(s, sum[i], sizeof s);
+        for (int k = 0; k < depth; k++)
+            for (int r = 0; r < 4; r++) {
+                s[r][0] += x[i + r][k] * y[k][0];
+                s[r][1] += x[i + r][k] * y[k][1];
+            }
+        memcpy(sum[i], s, sizeof s);
+    }
+}
+
 /* Fragments as in the manual of PTX: lane l has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and 2 (l % 4) + 1. The sums
  * are made in double and rounded once; a GPU rounds in an order of its own. */
-static void multiply_16(device_thread *lane, warp_op op)
+static void sums_get(const device_thread *lane, double (*sum)[8])
 {
-    float x[16][16], y[16][8];
-    double sum[16][8];
+    for (int l = 0; l < WARP; l++)
+        for (int i = 0; i < 4; i++) sum[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2] = lane[l].data.d[i];
+}
+
+static void sums_put(const device_thread *lane, const double (*sum)[8])
+{
+    for (int l = 0; l < WARP; l++)
+        for (int i = 0; i < 4; i++) lane[l].data.d[i] = (float)sum[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+}
+
+typedef struct tile {
+    double x[16][MOST_DEPTH];
+    union {
+        double y[MOST_DEPTH][8];
+        four y4[MOST_DEPTH][2];
+    };
+    union {
+        double sum[16][8];
+        four sum4[16][2];
+    };
+} tile;
+
+static inline __attribute__((always_inline)) void tile_get(tile *m, const device_thread *lane, warp_op op)
+{
     for (int l = 0; l < WARP; l++) {
         const lane_data *f = &lane[l].data;
         const int g = l / 4, t = l % 4;
         for (int i = 0; i < 4; i++) {
             const int row = g + i % 2 * 8, col = t * 2 + i / 2 * 8;
-            x[row][col] = number_of(f->a[i] & 0xffffu, op);
-            x[row][col + 1] = number_of(f->a[i] >> 16, op);
+            m->x[row][col] = number_of(f->a[i] & 0xffffu, op);
+            m->x[row][col + 1] = number_of(f->a[i] >> 16, op);
         }
         for (int i = 0; i < 2; i++) {
-            y[t * 2 + i * 8][g] = number_of(f->b[i] & 0xffffu, op);
-            y[t * 2 + i * 8 + 1][g] = number_of(f->b[i] >> 16, op);
+            m->y[t * 2 + i * 8][g] = number_of(f->b[i] & 0xffffu, op);
+            m->y[t * 2 + i * 8 + 1][g] = number_of(f->b[i] >> 16, op);
         }
-        for (int i = 0; i < 4; i++) sum[g + i / 2 * 8][t * 2 + i % 2] = f->d[i];
     }
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 16; k++)
-            for (int j = 0; j < 8; j++) sum[i][j] += (double)x[i][k] * (double)y[k][j];
-    for (int l = 0; l < WARP; l++)
-        for (int i = 0; i < 4; i++) lane[l].data.d[i] = (float)sum[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+}
+
+static void multiply_16(const device_thread *lane, warp_op op)
+{
+    tile m;
+    if (op == WARP_MMA_BF16) tile_get(&m, lane, WARP_MMA_BF16);
+    else
+        tile_get(&m, lane, WARP_MMA_F16);
+    sums_get(lane, m.sum);
+    multiply_tile(m.sum4, m.x, m.y4, 16);
+    sums_put(lane, m.sum);
 }
 
 /* A GPU ignores the 13 lowest bits of each number. */
@@ -65,25 +129,21 @@ static float tf32_number(uint32_t bits)
     return bits_float(bits & 0xffffe000u);
 }
 
-static void multiply_8(device_thread *lane)
+static void multiply_8(const device_thread *lane)
 {
-    float x[16][8], y[8][8];
-    double sum[16][8];
+    tile m;
     for (int l = 0; l < WARP; l++) {
         const lane_data *f = &lane[l].data;
         const int g = l / 4, t = l % 4;
-        for (int i = 0; i < 4; i++) x[g + i % 2 * 8][t + i / 2 * 4] = tf32_number(f->a[i]);
-        for (int i = 0; i < 2; i++) y[t + i * 4][g] = tf32_number(f->b[i]);
-        for (int i = 0; i < 4; i++) sum[g + i / 2 * 8][t * 2 + i % 2] = f->d[i];
+        for (int i = 0; i < 4; i++) m.x[g + i % 2 * 8][t + i / 2 * 4] = tf32_number(f->a[i]);
+        for (int i = 0; i < 2; i++) m.y[t + i * 4][g] = tf32_number(f->b[i]);
     }
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 8; k++)
-            for (int j = 0; j < 8; j++) sum[i][j] += (double)x[i][k] * (double)y[k][j];
-    for (int l = 0; l < WARP; l++)
-        for (int i = 0; i < 4; i++) lane[l].data.d[i] = (float)sum[l / 4 + i / 2 * 8][l % 4 * 2 + i % 2];
+    sums_get(lane, m.sum);
+    multiply_tile(m.sum4, m.x, m.y4, 8);
+    sums_put(lane, m.sum);
 }
 
-static void load(device_thread *lane, bool is_transposed)
+static void load(const device_thread *lane, bool is_transposed)
 {
     for (int l = 0; l < WARP; l++)
         for (int m = 0; m < 4; m++) {
@@ -95,75 +155,108 @@ static void load(device_thread *lane, bool is_transposed)
         }
 }
 
-static void compute(device_thread *lane, warp_op op)
+static void compute(device_warp *w, const device_thread *lane)
 {
-    switch (op) {
+    switch (w->op) {
     case WARP_XOR:
-    case WARP_FROM: exchange(lane, op == WARP_XOR); break;
+    case WARP_FROM: exchange(w, w->op == WARP_XOR); break;
+    case WARP_SUM:
+    case WARP_MAX: fold(w, w->op); break;
+    case WARP_SUM_DOUBLE: fold_double(w); break;
     case WARP_MMA_BF16:
-    case WARP_MMA_F16: multiply_16(lane, op); break;
+    case WARP_MMA_F16: multiply_16(lane, w->op); break;
     case WARP_MMA_TF32: multiply_8(lane); break;
     case WARP_LOAD:
-    case WARP_LOAD_T: load(lane, op == WARP_LOAD_T); break;
-    case WARP_SYNC: runner->warp[lane->x / WARP].barriers++; break;
+    case WARP_LOAD_T: load(lane, w->op == WARP_LOAD_T); break;
+    case WARP_SYNC: w->barriers++; break;
     }
 }
 
 /* ---- how lanes meet ---- */
 
-static void meet(warp_op op, int line)
+static device_warp *warp_of(const device_thread *t)
 {
-    device_thread *t = runner->now, *lane = &runner->thread[t->x / WARP * WARP];
-    device_warp *w = &runner->warp[t->x / WARP];
-    t->op = op;
+    return &runner->warp[t->x / WARP];
+}
+
+static void meet(device_thread *t, warp_op op, int line)
+{
+    device_runner *const r = runner;
+    device_warp *w = warp_of(t);
     t->line = line;
     t->state = THREAD_AT_WARP;
-    if (++w->arrived < w->lanes) {
+    if (w->arrived == 0) {
+        w->op = op;
+        w->line = line;
+        w->first = t->x;
+    } else if (w->op != op || w->line != line) {
+        runner_fail("thread %u %s of line %d, and thread %u of its warp %s of line %d", w->first, runner_op_name(w->op),
+                    w->line, t->x, runner_op_name(op), line);
+    }
+    if (++w->arrived < WARP) {
         runner_go_on();
         return;
     }
+    device_thread *lane = &r->thread[t->x / WARP * WARP];
     w->arrived = 0;
-    for (unsigned l = 0; l < w->lanes; l++)
-        if (lane[l].op != op || lane[l].line != line)
-            runner_fail("thread %u %s of line %d, and thread %u of its warp %s of line %d", lane[l].x,
-                        runner_op_name(lane[l].op), lane[l].line, t->x, runner_op_name(op), line);
-    compute(lane, op);
-    for (unsigned l = 0; l < w->lanes; l++)
+    compute(w, lane);
+    for (unsigned l = 0; l < WARP; l++)
         if (&lane[l] != t) runner_wake(&lane[l]);
     t->state = THREAD_READY;
-    runner->place.warp_barriers = w->barriers;
+    r->place.warp_barriers = w->barriers;
 }
 
 void device_warp_barrier(int line)
 {
-    if (!runner_omits("warp_barrier", line)) meet(WARP_SYNC, line);
+    if (!runner_omits("warp_barrier", line)) meet(runner->now, WARP_SYNC, line);
+}
+
+static uint32_t exchanged(uint32_t v, int lane, warp_op op, int line)
+{
+    device_thread *t = runner->now;
+    device_warp *w = warp_of(t);
+    w->word[t->x % WARP] = v;
+    w->lane[t->x % WARP] = lane;
+    meet(t, op, line);
+    return w->word[t->x % WARP];
 }
 
 uint32_t device_warp_xor(uint32_t v, int mask, int line)
 {
-    lane_data *d = &runner->now->data;
-    d->word = v;
-    d->lane = mask;
-    meet(WARP_XOR, line);
-    return d->word;
+    return exchanged(v, mask, WARP_XOR, line);
 }
 
 uint32_t device_warp_from(uint32_t v, int from, int line)
 {
-    lane_data *d = &runner->now->data;
-    d->word = v;
-    d->lane = from;
-    meet(WARP_FROM, line);
-    return d->word;
+    return exchanged(v, from, WARP_FROM, line);
+}
+
+float device_warp_sum(float v, int line)
+{
+    return bits_float(exchanged(float_bits(v), 0, WARP_SUM, line));
+}
+
+float device_warp_max(float v, int line)
+{
+    return bits_float(exchanged(float_bits(v), 0, WARP_MAX, line));
+}
+
+double device_warp_sum_double(double v, int line)
+{
+    device_thread *t = runner->now;
+    device_warp *w = warp_of(t);
+    w->number[t->x % WARP] = v;
+    meet(t, WARP_SUM_DOUBLE, line);
+    return w->number[t->x % WARP];
 }
 
 static void multiply(float *d, const uint32_t *a, const uint32_t *b, warp_op op, int line)
 {
-    lane_data *f = &runner->now->data;
-    f->d = d;
-    f->a = a;
-    f->b = b;
-    meet(op, line);
+    device_thread *t = runner->now;
+    t->data.d = d;
+    t->data.a = a;
+    t->data.b = b;
+    meet(t, op, line);
 }
 void device_mma_bf16(float *d, const uint32_t *a, const uint32_t *b, int line)
 {
@@ -186,12 +279,12 @@ static void check_aligned(const void *at, int size, const char *what, int line)
 
 void device_load_matrices(uint32_t *r, const uint16_t *row, int is_transposed, int line)
 {
-    lane_data *f = &runner->now->data;
+    device_thread *t = runner->now;
     check_aligned(row, 16, "a row of a matrix", line);
     runner_note(row, 16, false, __builtin_return_address(0));
-    f->r = r;
-    f->row = row;
-    meet(is_transposed ? WARP_LOAD_T : WARP_LOAD, line);
+    t->data.r = r;
+    t->data.row = row;
+    meet(t, is_transposed ? WARP_LOAD_T : WARP_LOAD, line);
 }
 
 /* ---- asynchronous copies ---- */
@@ -222,6 +315,7 @@ void device_copy_async(void *to, const void *from, int size, int bytes, int line
         copy_arrive(&c);
         return;
     }
+    if (t->copies == NULL && (t->copies = malloc(MOST_COPIES * sizeof *t->copies)) == NULL) abort();
     if (t->num_copies == MOST_COPIES) runner_fail("line %d: more than %d copies are under way", line, MOST_COPIES);
     t->copies[t->num_copies++] = c;
 }

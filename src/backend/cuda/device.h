@@ -297,6 +297,7 @@ DEVICE float warp_from(float v, int from)
 {
     return bits_float(warp_from_bits(float_bits(v), from));
 }
+#ifndef DEVICE_FOLDS /* the software device has the same, in one step */
 /* The sum over the lanes of a warp, in a fixed order, the same bits in all of them. */
 DEVICE float warp_sum(float v)
 {
@@ -326,6 +327,7 @@ DEVICE double warp_sum_double(double v)
     }
     return v;
 }
+#endif
 
 /* Philox 4x32-10: the random numbers of megalith/philox.h. */
 typedef struct device_philox {
