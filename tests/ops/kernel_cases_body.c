@@ -324,12 +324,16 @@ static int64_t image_results(const image_case *c)
            mega_windows_along(&c->windows, c->windows.width);
 }
 
-static check image_begin(const char *name, mega_dtype type, const image_case *c)
+/* A row of the outputs has `row` numbers. */
+static check image_begin(const char *name, mega_dtype type, const image_case *c, int64_t row)
 {
     const mega_windows *w = &c->windows;
-    return check_begin(name, type, "%lld x %lld x %lld x %lld to %lld, size %lld, stride %lld, padding %lld",
-                       (long long)c->samples, (long long)w->height, (long long)w->width, (long long)c->in,
-                       (long long)c->out, (long long)w->size, (long long)w->stride, (long long)w->padding);
+    check k = check_begin(name, type, "%lld x %lld x %lld x %lld to %lld, size %lld, stride %lld, padding %lld",
+                          (long long)c->samples, (long long)w->height, (long long)w->width, (long long)c->in,
+                          (long long)c->out, (long long)w->size, (long long)w->stride, (long long)w->padding);
+    k.row = row;
+    k.work = image_results(c) * c->in * c->out * w->size * w->size;
+    return k;
 }
 
 /* The large cases take the plain kernels long; float64 is the definition. */
@@ -343,7 +347,7 @@ static void check_conv2d(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < COUNT(image_cases); i++) {
         const image_case *c = &image_cases[i];
         if (image_is_skipped(type, c, rows, cols)) continue;
-        check k = image_begin("conv2d", type, c);
+        check k = image_begin("conv2d", type, c, c->out);
         mega_conv2d_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
         a.out_channels = c->out;
         a.x = check_input(&k, type, image_pixels(c) * c->in);
@@ -360,7 +364,7 @@ static void check_conv2d_grad_x(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < COUNT(image_cases); i++) {
         const image_case *c = &image_cases[i];
         if (image_is_skipped(type, c, rows, cols)) continue;
-        check k = image_begin("conv2d_grad_x", type, c);
+        check k = image_begin("conv2d_grad_x", type, c, c->windows.width * c->in); /* a line of an image */
         mega_conv2d_grad_x_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
         a.out_channels = c->out;
         a.dy = check_input(&k, type, image_results(c) * c->out);
@@ -376,7 +380,7 @@ static void check_conv2d_grad_w(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < COUNT(image_cases); i++) {
         const image_case *c = &image_cases[i];
         if (image_is_skipped(type, c, rows, cols)) continue;
-        check k = image_begin("conv2d_grad_w", type, c);
+        check k = image_begin("conv2d_grad_w", type, c, c->in * c->windows.size * c->windows.size);
         mega_conv2d_grad_w_args a = {.windows = c->windows, .samples = c->samples, .in_channels = c->in};
         a.out_channels = c->out;
         a.dy = check_input(&k, type, image_results(c) * c->out);
@@ -397,14 +401,14 @@ static void check_max_pool2d(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
         const image_case *c = &pool_cases[i];
-        check k = image_begin("max_pool2d", type, c);
+        check k = image_begin("max_pool2d", type, c, c->in);
         mega_max_pool2d_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
         void *x = check_input(&k, type, image_pixels(c) * c->in);
         for (int64_t e = 0; e < image_pixels(c) * c->in; e += 3) set_element(x, type, e, 1.0f); /* equal ones */
         if (i == 2) set_element(x, type, 17, NAN);
         a.x = x;
         a.y = check_output_add(&k, "y", type, image_results(c) * c->in);
-        a.index = check_output_add(&k, "index", MEGA_F32, image_results(c) * c->in); /* compared as bits */
+        a.index = check_output_add(&k, "index", MEGA_I32, image_results(c) * c->in);
         check_run(&k, &mega_plain_max_pool2d, &mega_cpu_max_pool2d, &a, &a.head);
     }
 }
@@ -413,7 +417,7 @@ static void check_max_pool2d_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
         const image_case *c = &pool_cases[i];
-        check k = image_begin("max_pool2d_grad", type, c);
+        check k = image_begin("max_pool2d_grad", type, c, c->in);
         const int64_t n = image_results(c) * c->in;
         mega_max_pool2d_args f = {.windows = c->windows, .samples = c->samples, .channels = c->in};
         mega_max_pool2d_grad_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
@@ -431,7 +435,7 @@ static void check_mean_pool2d(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
         const image_case *c = &pool_cases[i];
-        check k = image_begin("mean_pool2d", type, c);
+        check k = image_begin("mean_pool2d", type, c, c->in);
         mega_mean_pool2d_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
         a.x = check_input(&k, type, image_pixels(c) * c->in);
         a.y = check_output_add(&k, "y", type, image_results(c) * c->in);
@@ -443,7 +447,7 @@ static void check_mean_pool2d_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(pool_cases) && rows == 1 && cols == 1; i++) {
         const image_case *c = &pool_cases[i];
-        check k = image_begin("mean_pool2d_grad", type, c);
+        check k = image_begin("mean_pool2d_grad", type, c, c->in);
         mega_mean_pool2d_grad_args a = {.windows = c->windows, .samples = c->samples, .channels = c->in};
         a.dy = check_input(&k, type, image_results(c) * c->in);
         a.dx = check_output_add(&k, "dx", type, image_pixels(c) * c->in);
@@ -460,6 +464,7 @@ static void check_batch_norm(mega_dtype type, int64_t rows, int64_t cols)
         const int64_t *n = norm_sizes[i], all = n[0] * n[1] * n[2];
         check k =
             check_begin("batch_norm", type, "%lld x %lld x %lld", (long long)n[0], (long long)n[1], (long long)n[2]);
+        k.row = n[2];
         mega_batch_norm_args a = {.groups = n[0], .rows = n[1], .cols = n[2], .eps = 1e-5};
         a.x = check_input(&k, type, all);
         a.gain = check_input(&k, type, n[2]), a.bias = check_input(&k, type, n[2]);
@@ -476,6 +481,7 @@ static void check_batch_norm_grad(mega_dtype type, int64_t rows, int64_t cols)
         const int64_t *n = norm_sizes[i], all = n[0] * n[1] * n[2];
         check k = check_begin("batch_norm_grad", type, "%lld x %lld x %lld", (long long)n[0], (long long)n[1],
                               (long long)n[2]);
+        k.row = n[2];
         mega_batch_norm_grad_args a = {.groups = n[0], .rows = n[1], .cols = n[2], .eps = 1e-5};
         a.x = check_input(&k, type, all), a.gain = check_input(&k, type, n[2]);
         a.mean = check_input(&k, acc_type(&k), n[0] * n[2]);

@@ -29,7 +29,8 @@ typedef struct check {
     uint32_t seed;
     bool same_zeros; /* an element is zero in both forms or in neither: dropout masks are equal */
     double tolerance_f32, tolerance_bf16;
-    int64_t row; /* elements of a row of the outputs, where these are not the columns of the case */
+    int64_t row;  /* elements of a row of the outputs, where these are not the columns of the case */
+    int64_t work; /* products of a convolution */
 } check;
 
 static int comparisons;     /* made so far */
@@ -45,7 +46,7 @@ static double element(const void *x, mega_dtype t, int64_t i)
     if (t == MEGA_F64) return ((const double *)x)[i];
     if (t == MEGA_BF16) return mega_bf16_to_f32(((const uint16_t *)x)[i]);
     if (t == MEGA_F16) return mega_f16_to_f32(((const uint16_t *)x)[i]);
-    return ((const float *)x)[i];
+    return t == MEGA_I32 ? (double)((const int32_t *)x)[i] : (double)((const float *)x)[i];
 }
 
 static void set_element(void *x, mega_dtype t, int64_t i, float v)
@@ -55,6 +56,8 @@ static void set_element(void *x, mega_dtype t, int64_t i, float v)
         ((uint16_t *)x)[i] = mega_f32_to_bf16(v);
     else if (t == MEGA_F16)
         ((uint16_t *)x)[i] = mega_f32_to_f16(v);
+    else if (t == MEGA_I32)
+        ((int32_t *)x)[i] = (int32_t)v;
     else
         ((float *)x)[i] = v;
 }

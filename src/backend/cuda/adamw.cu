@@ -4,10 +4,7 @@
 /* 1 / (1 - beta^k) */
 BODY float correction(double beta, int64_t k)
 {
-    double power = 1.0;
-    for (; k > 0; k /= 2, beta *= beta)
-        if (k % 2 == 1) power *= beta;
-    return (float)(1.0 / (1.0 - power));
+    return (float)(1.0 / (1.0 - whole_power(beta, k)));
 }
 
 BODY void adamw_run(const mega_adamw_args *a, mega_dtype t)

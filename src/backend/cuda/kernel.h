@@ -62,6 +62,15 @@ BODY bool is_aligned(const void *x)
     return (uintptr_t)x % 16 == 0;
 }
 
+/* base^exponent */
+BODY double whole_power(double base, int64_t exponent)
+{
+    double power = 1.0;
+    for (; exponent > 0; exponent /= 2, base *= base)
+        if (exponent % 2 == 1) power *= base;
+    return power;
+}
+
 /* Elements i to i + 7, of which `left` are there; the others are 0. */
 BODY eight load_eight(const void *x, mega_dtype t, int64_t i, int64_t left)
 {

@@ -91,11 +91,15 @@ static const mega_cuda_call no_kernels = {.count = -1};
         return has_kernels(a->head.dtype) ? name##_call(a) : no_kernels; \
     }                                                                    \
     static mega_cuda_call name##_call(const type *a)
+/* The same where it is one expression of `a`. */
+#define ONE(name, type, launches) \
+    CALL(name, type)              \
+    {                             \
+        (void)a;                  \
+        return launches;          \
+    }
 
-CALL(layer_norm, mega_layer_norm_args)
-{
-    return by_rows(TYPED(layer_norm), a->rows);
-}
+ONE(layer_norm, mega_layer_norm_args, by_rows(TYPED(layer_norm), a->rows))
 
 CALL(layer_norm_grad, mega_layer_norm_grad_args)
 {
@@ -106,65 +110,19 @@ CALL(layer_norm_grad, mega_layer_norm_grad_args)
     return c;
 }
 
-CALL(gelu, mega_gelu_args)
-{
-    return elements(TYPED(gelu), a->rows, a->cols);
-}
-
-CALL(gelu_grad, mega_gelu_grad_args)
-{
-    return by_columns(TYPED(gelu_grad), "gelu_grad_total", a->dbias != NULL, a->rows, a->cols);
-}
-
-CALL(activation, mega_activation_args)
-{
-    return elements(TYPED(activation), 1, a->count);
-}
-
-CALL(activation_grad, mega_activation_grad_args)
-{
-    return elements(TYPED(activation_grad), 1, a->count);
-}
-
-CALL(glu, mega_glu_args)
-{
-    return elements(TYPED(glu), a->rows, a->cols);
-}
-
-CALL(glu_grad, mega_glu_grad_args)
-{
-    return elements(TYPED(glu_grad), a->rows, a->cols);
-}
-
-CALL(softcap, mega_softcap_args)
-{
-    return elements("softcap", 1, a->count);
-}
-
-CALL(softcap_grad, mega_softcap_grad_args)
-{
-    return elements(TYPED(softcap_grad), 1, a->count);
-}
-
-CALL(dropout_add, mega_dropout_add_args)
-{
-    return elements(TYPED(dropout_add), a->rows, a->cols);
-}
-
-CALL(dropout_grad, mega_dropout_grad_args)
-{
-    return by_columns(TYPED(dropout_grad), "dropout_grad_total", a->dbias != NULL, a->rows, a->cols);
-}
-
-CALL(add, mega_add_args)
-{
-    return elements(TYPED(add), 1, a->count);
-}
-
-CALL(mul, mega_mul_args)
-{
-    return elements(TYPED(mul), 1, a->count);
-}
+ONE(gelu, mega_gelu_args, elements(TYPED(gelu), a->rows, a->cols))
+ONE(gelu_grad, mega_gelu_grad_args, by_columns(TYPED(gelu_grad), "gelu_grad_total", a->dbias != NULL, a->rows, a->cols))
+ONE(activation, mega_activation_args, elements(TYPED(activation), 1, a->count))
+ONE(activation_grad, mega_activation_grad_args, elements(TYPED(activation_grad), 1, a->count))
+ONE(glu, mega_glu_args, elements(TYPED(glu), a->rows, a->cols))
+ONE(glu_grad, mega_glu_grad_args, elements(TYPED(glu_grad), a->rows, a->cols))
+ONE(softcap, mega_softcap_args, elements("softcap", 1, a->count))
+ONE(softcap_grad, mega_softcap_grad_args, elements(TYPED(softcap_grad), 1, a->count))
+ONE(dropout_add, mega_dropout_add_args, elements(TYPED(dropout_add), a->rows, a->cols))
+ONE(dropout_grad, mega_dropout_grad_args,
+    by_columns(TYPED(dropout_grad), "dropout_grad_total", a->dbias != NULL, a->rows, a->cols))
+ONE(add, mega_add_args, elements(TYPED(add), 1, a->count))
+ONE(mul, mega_mul_args, elements(TYPED(mul), 1, a->count))
 
 CALL(convert, mega_convert_args)
 {
@@ -175,15 +133,8 @@ CALL(convert, mega_convert_args)
     return elements(kernel, 1, a->count);
 }
 
-CALL(rope, mega_rope_args)
-{
-    return by_rows(TYPED(rope), a->rows);
-}
-
-CALL(embedding, mega_embedding_args)
-{
-    return elements(TYPED(embedding), a->rows, a->cols);
-}
+ONE(rope, mega_rope_args, by_rows(TYPED(rope), a->rows))
+ONE(embedding, mega_embedding_args, elements(TYPED(embedding), a->rows, a->cols))
 
 CALL(embedding_grad, mega_embedding_grad_args)
 {
@@ -246,124 +197,31 @@ CALL(attention_grad, mega_attention_grad_args)
     return c;
 }
 
-CALL(column_sum, mega_column_sum_args)
-{
-    return by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols);
-}
-
-CALL(xent, mega_xent_args)
-{
-    return by_rows(TYPED(xent), a->rows);
-}
-
-CALL(xent_max, mega_xent_max_args)
-{
-    return by_rows("xent_max", a->rows);
-}
-
-CALL(xent_sum, mega_xent_sum_args)
-{
-    return by_rows("xent_sum", a->rows);
-}
-
-CALL(xent_grad, mega_xent_grad_args)
-{
-    return by_rows(TYPED(xent_grad), a->rows);
-}
-
-CALL(masked_sum, mega_masked_sum_args)
-{
-    (void)a;
-    return alone("masked_sum", ROW_THREADS);
-}
-
-CALL(masked_sum_grad, mega_masked_sum_grad_args)
-{
-    return elements("masked_sum_grad", 1, a->count);
-}
-
-CALL(loss_seed, mega_loss_seed_args)
-{
-    (void)a;
-    return alone("loss_seed", 32);
-}
-
-CALL(squared_error, mega_squared_error_args)
-{
-    return by_rows(TYPED(squared_error), a->rows);
-}
-
-CALL(squared_error_grad, mega_squared_error_grad_args)
-{
-    return by_tiles(TYPED(squared_error_grad), a->rows, a->cols);
-}
+ONE(column_sum, mega_column_sum_args, by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols))
+ONE(xent, mega_xent_args, by_rows(TYPED(xent), a->rows))
+ONE(xent_max, mega_xent_max_args, by_rows("xent_max", a->rows))
+ONE(xent_sum, mega_xent_sum_args, by_rows("xent_sum", a->rows))
+ONE(xent_grad, mega_xent_grad_args, by_rows(TYPED(xent_grad), a->rows))
+ONE(masked_sum, mega_masked_sum_args, alone("masked_sum", ROW_THREADS))
+ONE(masked_sum_grad, mega_masked_sum_grad_args, elements("masked_sum_grad", 1, a->count))
+ONE(loss_seed, mega_loss_seed_args, alone("loss_seed", 32))
+ONE(squared_error, mega_squared_error_args, by_rows(TYPED(squared_error), a->rows))
+ONE(squared_error_grad, mega_squared_error_grad_args, by_tiles(TYPED(squared_error_grad), a->rows, a->cols))
 
 /* Logits, and channels that are summed, have a type of their own: the call's or F32. Nothing else depends on it. */
-CALL(accuracy, mega_accuracy_args)
-{
-    return by_rows(FOR_TYPE(accuracy, a->logits_dtype), a->rows);
-}
-
-CALL(cross_entropy, mega_cross_entropy_args)
-{
-    return by_rows(FOR_TYPE(cross_entropy, a->logits_dtype), a->rows);
-}
-
-CALL(cross_entropy_grad, mega_cross_entropy_grad_args)
-{
-    return by_rows(FOR_TYPE(cross_entropy_grad, a->logits_dtype), a->rows);
-}
-
-CALL(labelled_sum, mega_labelled_sum_args)
-{
-    (void)a;
-    return alone("labelled_sum", ROW_THREADS);
-}
-
-CALL(row_sum, mega_row_sum_args)
-{
-    return by_rows(FOR_TYPE(row_sum, a->x_dtype), a->rows);
-}
-
-CALL(row_sum_grad, mega_row_sum_grad_args)
-{
-    return by_tiles(FOR_TYPE(row_sum_grad, a->x_dtype), a->rows, a->cols);
-}
-
-CALL(mean_rows, mega_mean_rows_args)
-{
-    return by_tiles(TYPED(mean_rows), a->rows, a->cols);
-}
-
-CALL(mean_rows_grad, mega_mean_rows_grad_args)
-{
-    return by_tiles(TYPED(mean_rows_grad), a->rows * a->group, a->cols);
-}
-
-CALL(first_rows, mega_first_rows_args)
-{
-    return by_tiles(TYPED(first_rows), a->rows, a->cols);
-}
-
-CALL(first_rows_grad, mega_first_rows_grad_args)
-{
-    return by_tiles(TYPED(first_rows_grad), a->rows * a->group, a->cols);
-}
-
-CALL(square_sum, mega_square_sum_args)
-{
-    return by_rows(TYPED(square_sum), a->rows);
-}
-
-CALL(square_sum_grad, mega_square_sum_grad_args)
-{
-    return by_tiles(TYPED(square_sum_grad), a->rows, a->cols);
-}
-
-CALL(rms_scale, mega_rms_scale_args)
-{
-    return by_tiles(TYPED(rms_scale), a->rows, a->cols);
-}
+ONE(accuracy, mega_accuracy_args, by_rows(FOR_TYPE(accuracy, a->logits_dtype), a->rows))
+ONE(cross_entropy, mega_cross_entropy_args, by_rows(FOR_TYPE(cross_entropy, a->logits_dtype), a->rows))
+ONE(cross_entropy_grad, mega_cross_entropy_grad_args, by_rows(FOR_TYPE(cross_entropy_grad, a->logits_dtype), a->rows))
+ONE(labelled_sum, mega_labelled_sum_args, alone("labelled_sum", ROW_THREADS))
+ONE(row_sum, mega_row_sum_args, by_rows(FOR_TYPE(row_sum, a->x_dtype), a->rows))
+ONE(row_sum_grad, mega_row_sum_grad_args, by_tiles(FOR_TYPE(row_sum_grad, a->x_dtype), a->rows, a->cols))
+ONE(mean_rows, mega_mean_rows_args, by_tiles(TYPED(mean_rows), a->rows, a->cols))
+ONE(mean_rows_grad, mega_mean_rows_grad_args, by_tiles(TYPED(mean_rows_grad), a->rows * a->group, a->cols))
+ONE(first_rows, mega_first_rows_args, by_tiles(TYPED(first_rows), a->rows, a->cols))
+ONE(first_rows_grad, mega_first_rows_grad_args, by_tiles(TYPED(first_rows_grad), a->rows * a->group, a->cols))
+ONE(square_sum, mega_square_sum_args, by_rows(TYPED(square_sum), a->rows))
+ONE(square_sum_grad, mega_square_sum_grad_args, by_tiles(TYPED(square_sum_grad), a->rows, a->cols))
+ONE(rms_scale, mega_rms_scale_args, by_tiles(TYPED(rms_scale), a->rows, a->cols))
 
 CALL(rms_scale_grad, mega_rms_scale_grad_args)
 {
@@ -373,15 +231,109 @@ CALL(rms_scale_grad, mega_rms_scale_grad_args)
     return c;
 }
 
-CALL(adamw, mega_adamw_args)
+/* Of a kernel of the columns of groups of rows, in chunks of the groups. Scratch has `sums` sums of each chunk, and
+ * `more` numbers a column of each group. */
+static mega_cuda_call by_groups(const char *kernel, int64_t groups, int64_t rows, int64_t cols, int sums, int more)
 {
-    return elements(TYPED(adamw), 1, a->count);
+    mega_cuda_call c = {.scratch = (size_t)(groups * cols * (sums * COLUMN_CHUNKS(rows) + more)) * sizeof(float)};
+    if (groups == 0) return c;
+    add_launch(&c, kernel, COLUMN_THREADS, (cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH, COLUMN_CHUNKS(rows));
+    c.launch[0].z = (unsigned)(groups < MOST_GROUPS ? groups : MOST_GROUPS);
+    return c;
 }
 
-CALL(sgd, mega_sgd_args)
+CALL(batch_norm, mega_batch_norm_args)
 {
-    return elements(TYPED(sgd), 1, a->count);
+    mega_cuda_call c = by_groups(TYPED(batch_norm_chunks), a->groups, a->rows, a->cols, 2, 1);
+    add_launch(&c, TYPED(batch_norm_total), COLUMN_THREADS, (a->cols + COLUMN_THREADS - 1) / COLUMN_THREADS,
+               a->groups < MOST_GROUPS ? a->groups : MOST_GROUPS);
+    add_launches(&c, by_tiles(TYPED(batch_norm), a->groups * a->rows, a->cols));
+    return c;
 }
+
+CALL(batch_norm_grad, mega_batch_norm_grad_args)
+{
+    mega_cuda_call c = by_groups(TYPED(batch_norm_grad_chunks), a->groups, a->rows, a->cols, 2, 3);
+    if (a->groups == 0) return c;
+    add_launch(&c, "batch_norm_grad_total", COLUMN_THREADS, (a->cols + COLUMN_THREADS - 1) / COLUMN_THREADS, 1);
+    add_launches(&c, by_tiles(TYPED(batch_norm_grad), a->groups * a->rows, a->cols));
+    return c;
+}
+
+ONE(batch_norm_fixed, mega_batch_norm_fixed_args, by_tiles(TYPED(batch_norm_fixed), a->rows, a->cols))
+
+CALL(batch_norm_update, mega_batch_norm_update_args)
+{
+    mega_cuda_call c = {.count = 0};
+    add_launch(&c, "batch_norm_update", COLUMN_THREADS, (a->cols + COLUMN_THREADS - 1) / COLUMN_THREADS, 1);
+    return c;
+}
+
+static int64_t pixels(const mega_windows *w, int64_t samples)
+{
+    return samples * w->height * w->width;
+}
+
+static int64_t windows(const mega_windows *w, int64_t samples)
+{
+    if (samples == 0) return 0; /* (nothing is known of the windows then) */
+    return samples * mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
+}
+
+static bool are_too_many(const mega_windows *w, int64_t samples)
+{
+    return pixels(w, samples) > INT32_MAX || windows(w, samples) > INT32_MAX;
+}
+
+/* Images of so many pixels or windows that their numbers are not of 32 bits have no kernels. */
+static mega_cuda_call of_images(const mega_windows *w, int64_t samples, mega_cuda_call c)
+{
+    return are_too_many(w, samples) ? no_kernels : c;
+}
+
+static mega_cuda_call convolution(const char *kernel, int64_t rows, int64_t cols)
+{
+    mega_cuda_call c = {.count = 0};
+    add_launch(&c, kernel, CONV_THREADS, CONV_TILES(rows), CONV_TILES(cols));
+    return c;
+}
+
+ONE(conv2d, mega_conv2d_args,
+    of_images(&a->windows, a->samples, convolution(TYPED(conv2d), windows(&a->windows, a->samples), a->out_channels)))
+ONE(conv2d_grad_x, mega_conv2d_grad_x_args,
+    of_images(&a->windows, a->samples,
+              convolution(TYPED(conv2d_grad_x), pixels(&a->windows, a->samples), a->in_channels)))
+
+CALL(conv2d_grad_w, mega_conv2d_grad_w_args)
+{
+    const int64_t rows = windows(&a->windows, a->samples);
+    const int64_t depth = a->in_channels * a->windows.size * a->windows.size, size = a->out_channels * depth;
+    mega_cuda_call c = {.count = 0};
+    if (are_too_many(&a->windows, a->samples)) return no_kernels;
+    if (rows == 0 || size == 0) return c;
+    const int64_t chunk = CONV_CHUNK_ROWS(rows, CONV_TILES(a->out_channels) * CONV_TILES(depth));
+    const int64_t chunks = (rows + chunk - 1) / chunk;
+    c = convolution(TYPED(conv2d_grad_w), depth, a->out_channels);
+    c.launch[0].z = (unsigned)chunks;
+    add_launch(&c, "conv2d_grad_w_total", COLUMN_THREADS, (size + COLUMN_THREADS - 1) / COLUMN_THREADS, 1);
+    c.scratch = (size_t)(chunks * size) * sizeof(float);
+    if (a->dbias == NULL) return c;
+    const mega_cuda_call bias = by_columns(TYPED(conv2d_grad_bias), "conv2d_grad_bias_total", 1, rows, a->out_channels);
+    c.scratch += bias.scratch;
+    add_launches(&c, bias);
+    return c;
+}
+
+ONE(max_pool2d, mega_max_pool2d_args,
+    of_images(&a->windows, a->samples, by_tiles(TYPED(max_pool2d), windows(&a->windows, a->samples), a->channels)))
+ONE(max_pool2d_grad, mega_max_pool2d_grad_args,
+    of_images(&a->windows, a->samples, by_tiles(TYPED(max_pool2d_grad), pixels(&a->windows, a->samples), a->channels)))
+ONE(mean_pool2d, mega_mean_pool2d_args,
+    of_images(&a->windows, a->samples, by_tiles(TYPED(mean_pool2d), windows(&a->windows, a->samples), a->channels)))
+ONE(mean_pool2d_grad, mega_mean_pool2d_grad_args,
+    of_images(&a->windows, a->samples, by_tiles(TYPED(mean_pool2d_grad), pixels(&a->windows, a->samples), a->channels)))
+ONE(adamw, mega_adamw_args, elements(TYPED(adamw), 1, a->count))
+ONE(sgd, mega_sgd_args, elements(TYPED(sgd), 1, a->count))
 
 CALL(norm, mega_norm_args)
 {
@@ -464,6 +416,17 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(square_sum_grad, square_sum),
     ROW(rms_scale),
     ROW_OF(rms_scale_grad, rms_scale),
+    ROW(batch_norm),
+    ROW_OF(batch_norm_grad, batch_norm),
+    ROW_OF(batch_norm_fixed, batch_norm),
+    ROW_OF(batch_norm_update, batch_norm),
+    ROW(conv2d),
+    ROW_OF(conv2d_grad_x, conv2d),
+    ROW_OF(conv2d_grad_w, conv2d),
+    ROW_OF(max_pool2d, pool2d),
+    ROW_OF(max_pool2d_grad, pool2d),
+    ROW_OF(mean_pool2d, pool2d),
+    ROW_OF(mean_pool2d_grad, pool2d),
     ROW(sgd),
     ROW(norm),
     ROW(zero),

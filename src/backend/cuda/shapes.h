@@ -23,6 +23,19 @@ enum {
 #define COLUMN_ROWS(rows)   ((rows) <= 4096 ? (int64_t)64 : ((rows) + 1023) / 1024 * 16)
 #define COLUMN_CHUNKS(rows) (((rows) + COLUMN_ROWS(rows) - 1) / COLUMN_ROWS(rows))
 
+/* Groups whose sums a launch does at a time; the blocks go on with what is left. */
+#define MOST_GROUPS (MOST_BLOCKS / 4)
+
+/* Convolutions: a block has a tile of CONV_TILE x CONV_TILE of the result, and adds up CONV_DEPTH products at a time.
+ * The gradient of the weights is a sum over the rows of all images, in chunks of them, so many that there are some
+ * hundreds of blocks; they depend on the shape alone. */
+enum { CONV_TILE = 64, CONV_DEPTH = 16, CONV_THREADS = 256 };
+#define CONV_TILES(n)                ((n) / CONV_TILE + ((n) % CONV_TILE != 0))
+#define CONV_MOST_CHUNKS(tiles)      ((tiles) < 512 ? 512 / (tiles) : 1)
+#define CONV_CHUNK_ROWS(rows, tiles) CONV_CHUNK_ROWS_OF(rows, CONV_MOST_CHUNKS(tiles))
+#define CONV_CHUNK_ROWS_OF(rows, most) \
+    ((rows) <= 256 * (most) ? (int64_t)256 : ((rows) / (most) + 1 + CONV_DEPTH - 1) / CONV_DEPTH * CONV_DEPTH)
+
 /* Matrix products: the part of c that a block has, and how many numbers along k it holds at a time. */
 enum {
     GEMM_TILE = 128,
