@@ -2,7 +2,7 @@
  * whole parameters, gradients and states by name, checkpoints with the caller's state, and wrong calls on one rank.
  * Usage: ranks_api FOLDER */
 #include "api_model.h"
-#include "rank.h"
+#include "rank_calls.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -128,60 +128,63 @@ static void train_by_caller(mega_world *world, const layout *l, bool by_hand, ou
 
 /* ---- wrong calls ---- */
 
-static void expect(mega_engine *e, const char *what, mega_status st, mega_status expected, const char *said)
-{
-    if (st != expected || strstr(mega_error_message(), said) == NULL) {
-        fprintf(stderr, "rank %d, %s: %s, \"%s\", expected \"%s\"\n", mega_world_rank(mega_engine_world(e)), what,
-                mega_status_name(st), mega_error_message(), said);
-        failures++;
-    }
-}
-
 static void wrong_calls(mega_engine *e, const char *folder)
 {
     static float values[TABLE];
     const bool me = mega_world_rank(mega_engine_world(e)) == 1, is_pipeline = mega_engine_layout(e)->pp.size > 1;
     mega_step_result r;
     bool found;
-    expect(e, "get another", mega_engine_get_param(e, me ? "net.wte.weigth" : "net.wte.weight", NULL, TABLE, values),
-           MEGA_ERR_NOT_FOUND, "did you mean");
-    expect(e, "get others", mega_engine_get_param(e, "net.wte.weight", me ? "exp_avg" : NULL, TABLE, values),
-           MEGA_ERR_USAGE, "different tensors");
+    failures += rank_call_differs(
+        e, "get another", mega_engine_get_param(e, me ? "net.wte.weigth" : "net.wte.weight", NULL, TABLE, values),
+        MEGA_ERR_NOT_FOUND, "did you mean");
+    failures += rank_call_differs(e, "get others",
+                                  mega_engine_get_param(e, "net.wte.weight", me ? "exp_avg" : NULL, TABLE, values),
+                                  MEGA_ERR_USAGE, "different tensors");
     memset(values, 0, sizeof values);
     values[0] = me ? 1.0F : 0.0F;
-    expect(e, "set others", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values), MEGA_ERR_USAGE,
-           "different values");
-    expect(e, "set nothing", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, me ? NULL : values),
-           MEGA_ERR_USAGE, "values is NULL");
-    expect(e, "train into nothing", mega_engine_train_batch(e, me ? NULL : &r), MEGA_ERR_USAGE, "out is NULL");
-    expect(e, "evaluate nothing", mega_engine_evaluate(e, me ? NULL : &api_data, 1, &r), MEGA_ERR_USAGE,
-           "dataset is NULL");
+    failures += rank_call_differs(e, "set others", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, values),
+                                  MEGA_ERR_USAGE, "different values");
+    failures +=
+        rank_call_differs(e, "set nothing", mega_engine_set_param(e, "net.wte.weight", NULL, TABLE, me ? NULL : values),
+                          MEGA_ERR_USAGE, "values is NULL");
+    failures += rank_call_differs(e, "train into nothing", mega_engine_train_batch(e, me ? NULL : &r), MEGA_ERR_USAGE,
+                                  "out is NULL");
+    failures += rank_call_differs(e, "evaluate nothing", mega_engine_evaluate(e, me ? NULL : &api_data, 1, &r),
+                                  MEGA_ERR_USAGE, "dataset is NULL");
     mega_dataset other = api_data;
     other.count = me ? API_SAMPLES : 1;
-    expect(e, "evaluate another count", mega_engine_evaluate(e, &other, 0, &r), MEGA_ERR_USAGE, "count 1 to 40");
-    expect(e, "save elsewhere", mega_engine_save_checkpoint(e, me ? "/nonexistent/b" : "/nonexistent/a", NULL, NULL),
-           MEGA_ERR_USAGE, "different folders");
-    expect(e, "save under two tags", mega_engine_save_checkpoint(e, folder, me ? "a" : "b", NULL), MEGA_ERR_USAGE,
-           "different folders or tags");
-    expect(e, "save nowhere", mega_engine_save_checkpoint(e, me ? NULL : folder, NULL, NULL), MEGA_ERR_USAGE,
-           "folder is NULL");
-    expect(e, "save an array",
-           mega_engine_save_checkpoint(e, folder, NULL, &(mega_client_state){.json = me ? "[]" : "{}"}), MEGA_ERR_USAGE,
-           "is no object");
-    expect(e, "load nowhere", mega_engine_load_checkpoint(e, me ? NULL : folder, NULL, NULL, &found, NULL),
-           MEGA_ERR_USAGE, "folder is NULL");
-    expect(e, "backward first", mega_engine_backward(e), MEGA_ERR_USAGE,
-           is_pipeline ? "call mega_engine_train_batch" : "mega_engine_forward is next");
+    failures += rank_call_differs(e, "evaluate another count", mega_engine_evaluate(e, &other, 0, &r), MEGA_ERR_USAGE,
+                                  "count 1 to 40");
+    failures += rank_call_differs(e, "save elsewhere",
+                                  mega_engine_save_checkpoint(e, me ? "/nonexistent/b" : "/nonexistent/a", NULL, NULL),
+                                  MEGA_ERR_USAGE, "different folders");
+    failures +=
+        rank_call_differs(e, "save under two tags", mega_engine_save_checkpoint(e, folder, me ? "a" : "b", NULL),
+                          MEGA_ERR_USAGE, "different folders or tags");
+    failures += rank_call_differs(e, "save nowhere", mega_engine_save_checkpoint(e, me ? NULL : folder, NULL, NULL),
+                                  MEGA_ERR_USAGE, "folder is NULL");
+    failures +=
+        rank_call_differs(e, "save an array",
+                          mega_engine_save_checkpoint(e, folder, NULL, &(mega_client_state){.json = me ? "[]" : "{}"}),
+                          MEGA_ERR_USAGE, "is no object");
+    failures += rank_call_differs(e, "load nowhere",
+                                  mega_engine_load_checkpoint(e, me ? NULL : folder, NULL, NULL, &found, NULL),
+                                  MEGA_ERR_USAGE, "folder is NULL");
+    failures += rank_call_differs(e, "backward first", mega_engine_backward(e), MEGA_ERR_USAGE,
+                                  is_pipeline ? "call mega_engine_train_batch" : "mega_engine_forward is next");
     is_torn = me;
-    expect(e, "torn data", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
-    if (!is_pipeline) expect(e, "torn sample", mega_engine_forward(e, NULL), MEGA_ERR_IO, "is torn");
+    failures += rank_call_differs(e, "torn data", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
+    if (!is_pipeline)
+        failures += rank_call_differs(e, "torn sample", mega_engine_forward(e, NULL), MEGA_ERR_IO, "is torn");
     is_torn = false;
     if (is_pipeline) {
-        expect(e, "forward", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "call mega_engine_train_batch");
+        failures += rank_call_differs(e, "forward", mega_engine_forward(e, NULL), MEGA_ERR_USAGE,
+                                      "call mega_engine_train_batch");
         return;
     }
     if (mega_engine_set_accumulation_boundary(e, me) != MEGA_OK) failures++;
-    expect(e, "another boundary", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "accumulation boundary");
+    failures +=
+        rank_call_differs(e, "another boundary", mega_engine_forward(e, NULL), MEGA_ERR_USAGE, "accumulation boundary");
     if (mega_engine_set_accumulation_boundary(e, false) != MEGA_OK) failures++;
 }
 
@@ -296,7 +299,7 @@ static void train_ahead(mega_world *world, const layout *l, const outcome *alone
     free(now);
     e = open_engine_of(world, l, &cut);
     for (int step = 0; step < 2; step++) need(mega_engine_train_batch(e, &r));
-    expect(e, "torn ahead", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
+    failures += rank_call_differs(e, "torn ahead", mega_engine_train_batch(e, &r), MEGA_ERR_IO, "is torn");
     if (mega_engine_global_steps(e) != 2) failures++;
     mega_engine_destroy(e);
 }
@@ -330,8 +333,8 @@ static void wrong_rates(mega_world *world, const layout *l)
                              &e));
         need(mega_engine_train_batch(e, &r));
         need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, before));
-        expect(e, "no rate", mega_engine_train_batch(e, &r), MEGA_ERR_USAGE,
-               "the schedule own gives the learning rate");
+        failures += rank_call_differs(e, "no rate", mega_engine_train_batch(e, &r), MEGA_ERR_USAGE,
+                                      "the schedule own gives the learning rate");
         need(mega_engine_get_param(e, "net.wte.weight", NULL, TABLE, after));
         if (memcmp(before, after, sizeof before) != 0 || mega_engine_global_steps(e) != 1) failures++;
         mega_engine_destroy(e);

@@ -8,9 +8,8 @@
  * On one rank, and with tensor, pipeline and data parallelism and every stage of ZeRO, losses, metrics, gradient norm
  * and updates must be those of the formulas, and two runs must have the same bits. */
 #include "device.h"
-#include "engine_run.h"
 #include "megalith/builder.h"
-#include "rank.h"
+#include "rank_layouts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,34 +133,6 @@ static void true_step(truth *t, int64_t first)
 
 /* ---- a run ---- */
 
-typedef struct layout {
-    const char *name;
-    int tp, pp, zero;
-    bool is_alone;
-} layout;
-
-typedef struct outcome {
-    double loss, norm, value[LOSSES];
-} outcome;
-
-static mega_engine *open_engine(mega_world *world, const layout *l)
-{
-    mega_engine *e = NULL;
-    mega_engine_options o = engine_run_options(BATCH, 1, LR);
-    o.compute = MEGA_F64;
-    o.world = l->is_alone ? NULL : world;
-    o.layout = (mega_layout_sizes){.tp = l->tp, .pp = l->pp};
-    o.batch.micro_step = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
-    o.zero_stage = l->zero;
-    o.clip_grad = 0;
-    o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
-    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
-    need(mega_engine_allocate(e));
-    need(mega_engine_compare_ranks(e));
-    need(mega_engine_initialize(e, 11));
-    return e;
-}
-
 static void fill(mega_engine *e, mega_batch *b, int64_t first)
 {
     for (int64_t k = 0; k < mega_batch_num_samples(b); k++) {
@@ -177,7 +148,7 @@ static void fill(mega_engine *e, mega_batch *b, int64_t first)
 /* Runs the steps, then an evaluation. */
 static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
 {
-    mega_engine *e = open_engine(world, l);
+    mega_engine *e = rank_open_engine(world, l, &model, MEGA_BACKEND_CPU, BATCH, LR);
     mega_loss_sums sums = {0};
     for (int i = 0; i < STEPS; i++) {
         mega_step_result r;
@@ -197,13 +168,6 @@ static void run(mega_world *world, const layout *l, outcome out[STEPS + 1])
     mega_engine_destroy(e);
 }
 
-static int expect(const layout *l, int step, const char *what, double found, double expected)
-{
-    if (fabs(found - expected) <= 1e-12 * fabs(expected)) return 0;
-    fprintf(stderr, "%s, step %d: %s is %.17g, expected %.17g\n", l->name, step, what, found, expected);
-    return 1;
-}
-
 static int check(mega_world *world, const layout *l, truth t)
 {
     outcome found[STEPS + 1], again[STEPS + 1];
@@ -213,9 +177,9 @@ static int check(mega_world *world, const layout *l, truth t)
     if (memcmp(found, again, sizeof found) != 0) fprintf(stderr, "%s: other bits twice\n", l->name), failures++;
     for (int i = 0; i <= STEPS; i++) {
         true_step(&t, (int64_t)i * BATCH);
-        failures += expect(l, i, "loss", found[i].loss, t.loss);
-        if (i < STEPS) failures += expect(l, i, "norm", found[i].norm, t.norm);
-        for (int k = 0; k < LOSSES; k++) failures += expect(l, i, name[k], found[i].value[k], t.value[k]);
+        failures += rank_number_differs(l, i, "loss", found[i].loss, t.loss);
+        if (i < STEPS) failures += rank_number_differs(l, i, "norm", found[i].norm, t.norm);
+        for (int k = 0; k < LOSSES; k++) failures += rank_number_differs(l, i, name[k], found[i].value[k], t.value[k]);
     }
     return failures;
 }
@@ -225,7 +189,7 @@ static truth begin_truth(void)
 {
     truth t;
     const layout one = {.is_alone = true};
-    mega_engine *e = open_engine(NULL, &one);
+    mega_engine *e = rank_open_engine(NULL, &one, &model, MEGA_BACKEND_CPU, BATCH, LR);
     mega_device_read(t.table, mega_params_master(mega_engine_params(e), 0), sizeof t.table);
     mega_device_read(t.weight, mega_params_master(mega_engine_params(e), 1), sizeof t.weight);
     mega_engine_destroy(e);

@@ -4,26 +4,17 @@
  * step can be repeated. */
 #include "megalith/engine_commands.h"
 #include "megalith/layers.h"
-#include "rank.h"
+#include "rank_calls.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQ = 4, IDS = 10, C = 6, N = 3, SAMPLES = 24, STEPS = 3, TABLE = IDS * C, OUTPUT = SEQ * N };
+enum { SEQ = RANK_SEQ, IDS = RANK_IDS, C = 6, N = 3, SAMPLES = 24, STEPS = 3, TABLE = IDS * C, OUTPUT = SEQ * N };
 
 static int failures;
 static bool backward_fails; /* the backward pass fails on this rank */
-
-static void expect(mega_engine *e, const char *what, mega_status st, mega_status expected, const char *said)
-{
-    if (st != expected || strstr(mega_error_message(), said) == NULL) {
-        fprintf(stderr, "rank %d, %s: %s, \"%s\", expected \"%s\"\n", mega_world_rank(mega_engine_world(e)), what,
-                mega_status_name(st), mega_error_message(), said);
-        failures++;
-    }
-}
 
 /* ---- the model: y = fc(same(x + down(tanh(up(x))))), whose loss is the sum of y^2 ---- */
 
@@ -80,15 +71,7 @@ static const mega_layer layer_with = {.path = "net", .describe = describe, .self
 static const mega_model without_loss = {.name = "own", .layer = &layer_without, .num_layers = 1, .positions = SEQ};
 static const mega_model with_loss = {.name = "own", .layer = &layer_with, .num_layers = 1, .positions = SEQ};
 
-static mega_status read_tokens(void *user, int64_t index, mega_sample *sample)
-{
-    int32_t token[SEQ];
-    (void)user;
-    for (int i = 0; i < SEQ; i++) token[i] = (int32_t)((index * 3 + i * (1 + index % 4)) % IDS);
-    return mega_sample_set_i32(sample, "tokens", token, SEQ);
-}
-
-static const mega_dataset data = {.count = SAMPLES, .read = read_tokens};
+static const mega_dataset data = {.count = SAMPLES, .read = rank_read_tokens};
 
 /* ---- a run ---- */
 
@@ -145,7 +128,7 @@ static void step_that_fails(mega_engine *e)
     }
     need(mega_engine_forward(e, NULL));
     backward_fails = mega_world_rank(mega_engine_world(e)) == 1;
-    expect(e, "a backward that fails", own_backward(e, "y"), MEGA_ERR_FORMAT, "no way back");
+    failures += rank_call_differs(e, "a backward that fails", own_backward(e, "y"), MEGA_ERR_FORMAT, "no way back");
     backward_fails = false;
 }
 
@@ -157,7 +140,8 @@ static void run(mega_engine *e, bool has_loss, outcome *out)
         if (step == 1 && !has_loss) step_that_fails(e);
         do {
             need(mega_engine_forward(e, NULL));
-            expect(e, "another output", own_backward(e, output), MEGA_ERR_NOT_FOUND, "no output \"z\"");
+            failures +=
+                rank_call_differs(e, "another output", own_backward(e, output), MEGA_ERR_NOT_FOUND, "no output \"z\"");
             need(has_loss ? mega_engine_backward(e) : own_backward(e, "y"));
             need(mega_engine_step(e, &r));
         } while (!mega_engine_was_step_applied(e));

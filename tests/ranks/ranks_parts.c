@@ -10,7 +10,7 @@
 #include "megalith/memory.h"
 #include "megalith/philox.h"
 #include "megalith/safetensors.h"
-#include "rank.h"
+#include "rank_calls.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -18,7 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQ = 4, IDS = 10, C = 8, D = 2, HEADS = 4, GROUPS = 2, Q = HEADS * D, KV = GROUPS * D, F = 8, N = 3 };
+enum {
+    SEQ = RANK_SEQ,
+    IDS = RANK_IDS,
+    C = 8,
+    D = 2,
+    HEADS = 4,
+    GROUPS = 2,
+    Q = HEADS * D,
+    KV = GROUPS * D,
+    F = 8,
+    N = 3
+};
 enum { SAMPLES = 24, STEPS = 3, MORE = 2, SEED = 3 };
 #define STD 0.4
 
@@ -221,15 +232,7 @@ static const mega_layer layers_joined[] = LAYERS(joined), layers_apart[] = LAYER
 static const mega_model model_joined = {.name = "parts", .layer = layers_joined, .num_layers = 4, .positions = SEQ};
 static const mega_model model_apart = {.name = "parts", .layer = layers_apart, .num_layers = 4, .positions = SEQ};
 
-static mega_status read_tokens(void *user, int64_t index, mega_sample *sample)
-{
-    int32_t token[SEQ];
-    (void)user;
-    for (int i = 0; i < SEQ; i++) token[i] = (int32_t)((index * 3 + i * (1 + index % 4)) % IDS);
-    return mega_sample_set_i32(sample, "tokens", token, SEQ);
-}
-
-static const mega_dataset data = {.count = SAMPLES, .read = read_tokens};
+static const mega_dataset data = {.count = SAMPLES, .read = rank_read_tokens};
 
 /* ---- tensors by name ---- */
 

@@ -10,9 +10,8 @@
  * (in the evaluation, with the running statistics after the steps), and two runs must have the same bits. If the op
  * fails on one rank, the step or the evaluation returns its message on both ranks, and the following steps are the same
  * as in a run without failures. */
-#include "engine_run.h"
 #include "megalith/layers.h"
-#include "rank.h"
+#include "rank_layouts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -99,35 +98,6 @@ static const mega_model model = {.layer = layers, .num_layers = 2, .partition = 
 
 /* ---- a run ---- */
 
-typedef struct layout {
-    const char *name;
-    int tp, pp, zero;
-    bool is_alone;
-} layout;
-
-typedef struct outcome {
-    double loss, norm, value[LOSSES];
-} outcome;
-
-static mega_engine *open_engine(mega_world *world, const layout *l)
-{
-    mega_engine *e = NULL;
-    mega_engine_options o = engine_run_options(BATCH, 1, LR);
-    o.compute = MEGA_F64;
-    o.backend = MEGA_BACKEND_PLAIN;
-    o.world = l->is_alone ? NULL : world;
-    o.layout = (mega_layout_sizes){.tp = l->tp, .pp = l->pp};
-    o.batch.micro_step = l->is_alone ? 1 : mega_world_size(world) / l->tp / l->pp;
-    o.zero_stage = l->zero;
-    o.clip_grad = 0;
-    o.optimizer = (mega_optimizer_options){.kind = MEGA_OPTIMIZER_SGD};
-    need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
-    need(mega_engine_allocate(e));
-    need(mega_engine_compare_ranks(e));
-    need(mega_engine_initialize(e, 11));
-    return e;
-}
-
 static void fill(const mega_engine *e, mega_batch *b, int64_t first)
 {
     for (int64_t k = 0; k < mega_batch_num_samples(b); k++) {
@@ -165,7 +135,7 @@ static mega_status evaluate(mega_engine *e, const mega_world *world, const layou
 /* Runs the steps, then an evaluation, and reads the output of its last micro-batch; the last rank fails in between. */
 static void run(mega_world *world, const layout *l, bool fails, outcome out[STEPS + 1], float y[OUTPUT])
 {
-    mega_engine *e = open_engine(world, l);
+    mega_engine *e = rank_open_engine(world, l, &model, MEGA_BACKEND_PLAIN, BATCH, LR);
     mega_loss_sums sums = {0};
     mega_step_result r;
     const bool is_last = mega_world_rank(world) == mega_world_size(world) - 1;
@@ -194,13 +164,6 @@ static void run(mega_world *world, const layout *l, bool fails, outcome out[STEP
     mega_engine_destroy(e);
 }
 
-static int expect(const layout *l, int at, const char *what, double found, double expected)
-{
-    if (fabs(found - expected) <= 1e-12 * fabs(expected)) return 0;
-    fprintf(stderr, "%s, step %d: %s is %.17g, expected %.17g\n", l->name, at, what, found, expected);
-    return 1;
-}
-
 static int check(mega_world *world, const layout *l, const outcome *one, const float *y_of_one)
 {
     outcome found[STEPS + 1], again[STEPS + 1];
@@ -211,10 +174,10 @@ static int check(mega_world *world, const layout *l, const outcome *one, const f
     if (memcmp(found, again, sizeof found) != 0 || memcmp(y, y_again, sizeof y) != 0)
         fprintf(stderr, "%s: other bits after a failure\n", l->name), failures++;
     for (int i = 0; i <= STEPS; i++) {
-        failures += expect(l, i, "loss", found[i].loss, one[i].loss);
-        failures += expect(l, i, "norm", found[i].norm, one[i].norm);
-        failures += expect(l, i, "first", found[i].value[0], one[i].value[0]);
-        failures += expect(l, i, "rows", found[i].value[1], one[i].value[1]);
+        failures += rank_number_differs(l, i, "loss", found[i].loss, one[i].loss);
+        failures += rank_number_differs(l, i, "norm", found[i].norm, one[i].norm);
+        failures += rank_number_differs(l, i, "first", found[i].value[0], one[i].value[0]);
+        failures += rank_number_differs(l, i, "rows", found[i].value[1], one[i].value[1]);
     }
     /* The last rank has the last sample of the evaluation; with a pipeline the last stage has the output. */
     for (int i = 0; i < C && (l->is_alone || mega_world_rank(world) == mega_world_size(world) - 1); i++)
