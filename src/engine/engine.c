@@ -11,7 +11,7 @@
 #include "megalith/threads.h"
 #include <math.h>
 
-enum { DEFAULT_BUCKET_ELEMENTS = 40000000 };
+enum { DEFAULT_BUCKET_ELEMENTS = 40000000, LOSS_BYTES = sizeof(double[MEGA_METRICS][2]) };
 
 /* Memory of a process besides its arena after some steps, measured with bench_memory (AVX2): 0.24 to 0.33 MB with one
  * thread, 0.27 to 0.36 MB with two, 0.30 to 0.40 MB with four. */
@@ -231,7 +231,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
                       ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + mega_update_scratch_bytes(e->update)
                       : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
-    m.data = mega_batch_bytes(e->data.batch) + mega_reader_bytes(e->data.reader);
+    m.data = mega_batch_bytes(e->data.batch) + mega_reader_bytes(e->data.reader) + mega_region_round(LOSS_BYTES);
     for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
     const size_t threads = (size_t)mega_team_size(e->options.team) + (e->data.reader != NULL ? 1 : 0);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + mega_layout_bytes(e->layout);
@@ -313,6 +313,7 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, 
         mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_update_scratch_bytes(e->update));
     size_t own, workspace_bytes;
     if (e->optimizer != NULL) resident_bytes += mega_optimizer_region_bytes(e->optimizer);
+    resident_bytes += mega_region_round(LOSS_BYTES);
     engine_chunks_region(e, &own, &workspace_bytes);
     resident_bytes += own;
     e->memory.bytes = resident_bytes + workspace_bytes;
@@ -334,7 +335,7 @@ static mega_status engine_allocate(mega_engine *e)
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
     MEGA_TRY(mega_batch_allocate(e->data.batch));
     if (e->data.reader != NULL) MEGA_TRY(mega_reader_start(e->data.reader));
-    void *scratch = NULL;
+    void *scratch = NULL, *losses = NULL;
     MEGA_TRY(mega_region_take(&resident, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));
     if (train) mega_update_allocate(e->update, scratch);
     const mega_pipeline all = engine_pipeline(e, micro_batches);
@@ -343,6 +344,8 @@ static mega_status engine_allocate(mega_engine *e)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a schedule of %lld micro-batches",
                          (long long)micro_batches);
     if (train) MEGA_TRY(mega_optimizer_allocate_in(e->optimizer, &resident));
+    MEGA_TRY(mega_region_take(&resident, &losses, LOSS_BYTES, "sums of losses"));
+    e->memory.losses = losses;
     return engine_allocate_chunks(e, &resident, &workspace);
 }
 

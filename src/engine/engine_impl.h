@@ -149,6 +149,7 @@ typedef struct engine_programs {
 typedef struct engine_arena {
     void *arena; /* all large buffers, in one memory mapping */
     size_t bytes;
+    double *losses;    /* in it: engine_sums.of while micro-batches run (losses.c) */
     bool is_allocated; /* all ranks have allocated their memory */
     bool initializes;  /* mega_engine_allocate initializes the weights */
     bool has_weights;  /* initialized or loaded */

@@ -11,8 +11,11 @@ mega_status engine_collect_losses(mega_engine *e);
 mega_status engine_compare_losses(const mega_engine *e);
 int engine_loss_find(const mega_engine *e, const char *name); /* returns its index; -1: not found */
 void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
-/* Adds the losses of one micro-batch, multiplied by `times`, to *sums. */
-void engine_losses_add(const mega_engine *e, const program_io *io, double times, engine_sums *sums);
+/* The sums go on in device memory, from *sums on: engine_losses_add adds the losses of one micro-batch there,
+ * multiplied by `times`, and engine_losses_end reads them. */
+void engine_losses_begin(const mega_engine *e, const engine_sums *sums);
+void engine_losses_add(const mega_engine *e, const program_io *io, double times);
+void engine_losses_end(const mega_engine *e, engine_sums *sums);
 /* Sums *sums over the ranks of comm, in one collective for all losses. */
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums);
 /* For a step: writes the value of each loss and metric, NAN if only evaluation computes it. Returns the sum of
@@ -28,6 +31,5 @@ mega_status engine_nonfinite_gradient(mega_engine *e);
 mega_status engine_nonfinite_evaluation(mega_engine *e, double loss);
 void engine_search_before(engine_search *s);
 void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
-double engine_scalar(const mega_engine *e, const void *acc); /* reads [1] of the accumulation type */
 
 #endif

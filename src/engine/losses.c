@@ -4,7 +4,9 @@
 #include "engine_calls.h"
 #include "engine_losses.h"
 #include "megalith/compare.h"
+#include "megalith/device_memory.h"
 #include "megalith/hash.h"
+#include "megalith/kernels.h"
 #include "megalith/memory.h"
 
 #include <math.h>
@@ -194,20 +196,30 @@ void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program
         io->loss[io->num_losses] = (program_loss){engine_loss_find(e, l.name), l.sum, l.weight};
 }
 
-void engine_losses_add(const mega_engine *e, const program_io *io, double times, engine_sums *sums)
+void engine_losses_begin(const mega_engine *e, const engine_sums *sums)
 {
+    mega_device_write(e->memory.losses, sums->of, sizeof sums->of);
+}
+
+void engine_losses_add(const mega_engine *e, const program_io *io, double times)
+{
+    const mega_kernel *add = mega_kernel_of(e->options.backend, MEGA_KERNEL_loss_add);
+    mega_device_begin();
     for (int i = 0; i < io->num_losses; i++) {
-        double *out = sums->of[io->loss[i].number];
-        const double sum = engine_scalar(e, io->loss[i].sum), weight = engine_scalar(e, io->loss[i].weight);
-        const bool is_finite = isfinite(sum) && isfinite(weight);
-        if (e->options.per_token_loss) {
-            out[LOSS_SUM] += times * sum;
-            out[LOSS_WEIGHT] += times * weight;
-        } else {
-            out[LOSS_SUM] += times * (!is_finite ? sum + weight : weight > 0 ? sum / weight : 0);
-            out[LOSS_WEIGHT] += times;
-        }
+        const mega_loss_add_args a = {.head = {.dtype = mega_params_acc_dtype(e->params)},
+                                      .sums = e->memory.losses + 2 * io->loss[i].number,
+                                      .sum = io->loss[i].sum,
+                                      .weight = io->loss[i].weight,
+                                      .times = times,
+                                      .per_token = e->options.per_token_loss};
+        add->run(&(mega_queue){.team = e->options.team}, &a);
     }
+    mega_device_end();
+}
+
+void engine_losses_end(const mega_engine *e, engine_sums *sums)
+{
+    mega_device_read(sums->of, e->memory.losses, sizeof sums->of);
 }
 
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums)

@@ -90,7 +90,9 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     clock_resume(&m->clock, CLOCK_BEFORE_FORWARD);
     const mega_schedule_step pass = {.forward = true};
     engine_note(e, "forward", m->done);
-    const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e), &now);
+    engine_losses_begin(e, &now);
+    const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e));
+    engine_losses_end(e, &now);
     clock_ran(&m->clock, &pass, false);
     MEGA_TRY(finish_pass(e, st));
     clock_resume(&m->clock, CLOCK_AFTER_FORWARD);
@@ -152,7 +154,7 @@ static mega_status run_backward(mega_engine *e)
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
     clock_resume(&m->clock, NULL);
     engine_note(e, "backward", m->done);
-    mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary, &m->sums);
+    mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary);
     clock_passed(&m->clock);
     if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
     MEGA_TRY(finish_pass(e, st));

@@ -6,7 +6,6 @@
 #include "engine_losses.h"
 #include "engine_state.h"
 #include "engine_step.h"
-#include "megalith/device_memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include <math.h>
@@ -14,18 +13,6 @@
 void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
 {
     mega_record_phase(mega_world_record(e->options.world), phase, micro_batch);
-}
-
-double engine_scalar(const mega_engine *e, const void *acc)
-{
-    if (mega_params_acc_dtype(e->params) == MEGA_F64) {
-        double d;
-        mega_device_read(&d, acc, sizeof d);
-        return d;
-    }
-    float f;
-    mega_device_read(&f, acc, sizeof f);
-    return f;
 }
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
@@ -77,7 +64,7 @@ double engine_correction(const mega_engine *e, const engine_sums *sums, const me
 
 /* ---- passes ---- */
 
-static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
+static mega_status step_forward(mega_engine *e, const mega_schedule_step *s)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
     mega_error_record wrong = {.code = MEGA_OK};
@@ -86,7 +73,7 @@ static mega_status step_forward(mega_engine *e, const mega_schedule_step *s, eng
     MEGA_TRY(mega_program_forward(p, s->slot)); /* also after a mistake: other ranks wait for its messages */
     if (loaded != MEGA_OK) return mega_error_restore(&wrong);
     engine_outputs_note(&e->programs.chunk[s->chunk], p, s->slot);
-    engine_losses_add(e, &e->programs.chunk[s->chunk].train_io[s->slot], 1, sums);
+    engine_losses_add(e, &e->programs.chunk[s->chunk].train_io[s->slot], 1);
     return MEGA_OK;
 }
 
@@ -97,7 +84,7 @@ static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_ste
     return (e->step.expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
 }
 
-mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last, engine_sums *sums)
+mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = is_first;
@@ -105,7 +92,7 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
     mega_program_step(p)->awaits_weights = mega_update_pending(e->update) > 0;
     if (e->watch.search != NULL) engine_search_before(e->watch.search);
-    const mega_status st = s->forward ? step_forward(e, s, sums) : mega_program_backward(p, s->slot);
+    const mega_status st = s->forward ? step_forward(e, s) : mega_program_backward(p, s->slot);
     if (e->watch.search != NULL) engine_search_after(e, s);
     return st;
 }
@@ -123,7 +110,7 @@ static mega_status step_keep_failure(engine_sums *sums, mega_status st)
 static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     const bool is_first = s->micro_batch == 0, is_last = s->micro_batch == engine_micro_batches(e) - 1;
-    return step_keep_failure(sums, engine_run_pass(e, s, is_first, is_last, sums));
+    return step_keep_failure(sums, engine_run_pass(e, s, is_first, is_last));
 }
 
 /* Sets what the programs read of this step, and zeroes the gradients that the first micro-batch does not overwrite. */
@@ -147,6 +134,7 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
     const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
     const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->programs.schedule);
     engine_step_begin(e, engine_micro_batches(e));
+    engine_losses_begin(e, sums);
     MEGA_TRY(stage_begin(&e->programs.stage, e->programs.schedule, steps));
     clock_resume(clock, NULL);
     for (int64_t i = 0; i < steps; i++) {
@@ -159,6 +147,7 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
         clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
     MEGA_TRY(stage_end(&e->programs.stage));
+    engine_losses_end(e, sums);
     clock_waited(clock);
     clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
@@ -248,7 +237,7 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
     engine_outputs_note(&e->programs.chunk[s->chunk], p, 0);
     if (e->watch.search != NULL) engine_search_after(e, s);
     const double times = engine_evaluated_times(e, s->micro_batch);
-    if (times > 0) engine_losses_add(e, &e->programs.chunk[s->chunk].evaluate_io, times, sums);
+    if (times > 0) engine_losses_add(e, &e->programs.chunk[s->chunk].evaluate_io, times);
     return MEGA_OK;
 }
 
@@ -257,6 +246,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
     const int64_t micro_batches = engine_micro_batches(e);
     const int64_t steps = micro_batches * e->programs.chunks;
     MEGA_TRY(engine_show_average(e));
+    engine_losses_begin(e, sums);
     mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
     MEGA_TRY(stage_begin(&e->programs.evaluate_stage, e->programs.schedule, steps));
     for (int64_t i = 0; i < steps; i++) {
@@ -266,6 +256,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
         MEGA_TRY(stage_after(&e->programs.evaluate_stage, &e->programs.schedule[i]));
     }
     MEGA_TRY(stage_end(&e->programs.evaluate_stage));
+    engine_losses_end(e, sums);
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 

@@ -70,51 +70,34 @@ static void *bucket_element(void *numbers, int64_t element, mega_dtype dtype)
     return (char *)numbers + element * (int64_t)mega_dtype_size(dtype);
 }
 
-/* ---- work of the team ---- */
+/* ---- kernels ---- */
 
-typedef struct shared_work {
-    const bucket_args *a;
-    mega_dtype dtype;
-    const float *from; /* what is kept in 16 bits */
-    bool adds;         /* false: what is held is of an earlier step */
-} shared_work;
-
-static void bucket_add_slice(void *user, int thread, int64_t begin, int64_t end)
+static void bucket_kernel(const mega_program *p, mega_kernel_id id, const void *args)
 {
-    const shared_work *w = user;
-    const void *from = bucket_element(w->a->whole, w->a->first, w->dtype);
-    (void)thread;
-    if (w->dtype == MEGA_F64)
-        for (int64_t i = begin; i < end; i++) ((double *)w->a->slice)[i] += ((const double *)from)[i];
-    else
-        for (int64_t i = begin; i < end; i++) ((float *)w->a->slice)[i] += ((const float *)from)[i];
+    mega_kernel_of(p->backend, id)->run(&p->queue, args);
 }
 
-/* Adds to the held gradient, in float, and rounds the sum. */
-static void bucket_keep_part(void *user, int thread, int64_t begin, int64_t end)
+/* Zeroes what no instruction overwrites. */
+static void bucket_zero(const mega_program *p, const bucket_args *a)
 {
-    enum { PIECE = 512 };
-    const shared_work *w = user;
-    uint16_t *held = w->a->slice;
-    float sum[PIECE];
-    (void)thread;
-    for (int64_t at = begin; at < end; at += PIECE) {
-        const int64_t n = end - at < PIECE ? end - at : PIECE;
-        const float *from = w->from + at;
-        if (!w->adds) {
-            mega_half_narrow(held + at, from, n, w->a->held);
-            continue;
-        }
-        mega_half_widen(sum, held + at, n, w->a->held);
-        for (int64_t i = 0; i < n; i++) sum[i] += from[i];
-        mega_half_narrow(held + at, sum, n, w->a->held);
+    for (int k = 0; k < a->num_gaps; k++) {
+        const mega_zero_args zero = {.head = {.dtype = p->g->acc},
+                                     .x = bucket_element(a->whole, a->gap[k].first, p->g->acc),
+                                     .count = a->gap[k].count};
+        bucket_kernel(p, MEGA_KERNEL_zero, &zero);
     }
 }
 
+/* Adds to the held gradient; in the first micro-batch of a step it overwrites what is held of an earlier step. */
 static void bucket_keep(const mega_program *p, const bucket_args *a, const void *from)
 {
-    shared_work w = {.a = a, .from = from, .adds = !p->step.first_micro_batch};
-    mega_team_for(p->team, a->count, 1024, bucket_keep_part, &w);
+    const mega_accumulate_args sum = {.head = {.dtype = p->g->dtype},
+                                      .y = a->slice,
+                                      .x = from,
+                                      .count = a->count,
+                                      .y_dtype = a->held,
+                                      .overwrites = p->step.first_micro_batch};
+    bucket_kernel(p, MEGA_KERNEL_accumulate, &sum);
 }
 
 /* ---- instructions ---- */
@@ -152,12 +135,9 @@ static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
 static mega_status bucket_reduced(mega_program *p, const bucket_args *a)
 {
     void *sum = slice_of_sum(p, a);
-    shared_work w = {.a = a, .dtype = p->g->acc};
     MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
     mega_params_reduce_finish(p->g->params, a->bucket, a->whole, sum);
-    if (a->held != p->g->acc) bucket_keep(p, a, sum);
-    else if (!p->step.first_micro_batch)
-        mega_team_for(p->team, a->count, 1024, bucket_add_slice, &w);
+    if (sum != a->slice) bucket_keep(p, a, sum);
     return MEGA_OK;
 }
 
@@ -176,11 +156,7 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     const op_kind kind = g->op[i].kind;
     switch (kind) {
     case OP_GRADS_BEGIN:
-    case OP_GRAD_BEGIN:
-        for (int k = 0; k < a->num_gaps; k++)
-            mega_team_zero(p->team, bucket_element(a->whole, a->gap[k].first, g->acc),
-                           (size_t)a->gap[k].count * mega_dtype_size(g->acc));
-        return MEGA_OK;
+    case OP_GRAD_BEGIN: bucket_zero(p, a); return MEGA_OK;
     case OP_GRADS_REDUCE:
     case OP_GRADS_REDUCED: return bucket_sum(p, i, a);
     case OP_GRAD_KEEP: bucket_keep(p, a, a->whole); return MEGA_OK;

@@ -2,6 +2,7 @@
  * the program waits for it just before its first use, which the schedule pass determines, or at the end of the phase.
  * For the exchange of a bucket the place pass inserts an instruction that waits; otherwise the end of the step waits.
  * Until then, communication progresses whenever an instruction starts, and the plan does not reuse its memory. */
+#include "megalith/device_memory.h"
 #include "megalith/record.h"
 #include "megalith/threads.h"
 #include "program_impl.h"
@@ -15,7 +16,7 @@ static mega_status in_flight_start(const collective_args *a, mega_request *out)
         return mega_comm_all_gather_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
     if (a->kind == OP_REDUCE_SCATTER)
         return mega_comm_reduce_scatter_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
-    if (a->data != a->in) memcpy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
+    if (a->data != a->in) mega_device_copy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
     return mega_comm_all_reduce_start(a->comm, a->what, a->data, a->count, a->dtype, a->reduce, out);
 }
 
@@ -73,7 +74,7 @@ mega_status mega_collective_run(mega_program *p, int i, const collective_args *a
     mega_request request;
     if (a->kind == OP_OWN_ROWS) { /* no communication */
         const size_t bytes = (size_t)a->count * mega_dtype_size(a->dtype);
-        memcpy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
+        mega_device_copy(a->data, (const char *)a->in + bytes * (size_t)a->rank, bytes);
         return MEGA_OK;
     }
     const int first = first_of_too_many(p);
