@@ -88,6 +88,26 @@ mega_software_library(mega_software_cuda device_no_watch OFF)
 mega_software_library(mega_software_cuda_watched device_watch ON)
 add_custom_target(software-device DEPENDS mega_software_cuda mega_software_cuda_watched)
 
+# The first of them by another compiler, whose kernels must compute the same bits: test_bits.sh.
+if(CMAKE_C_COMPILER_ID STREQUAL GNU)
+    find_program(MEGA_DEVICE_OTHER NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14)
+else()
+    find_program(MEGA_DEVICE_OTHER NAMES gcc)
+endif()
+mark_as_advanced(MEGA_DEVICE_OTHER)
+if(MEGA_DEVICE_OTHER)
+    set(other ${CMAKE_BINARY_DIR}/libmega_software_cuda_other.so)
+    file(GLOB_RECURSE other_reads CONFIGURE_DEPENDS ${cuda_folder}/*.cu ${cuda_folder}/*.h ${device_folder}/*.h)
+    set(other_files ${device_folder}/fiber.c ${device_folder}/runner.c ${device_folder}/block.c ${device_folder}/warp.c
+        ${device_folder}/watch_none.c ${driver_files} ${kernel_files} ${device_folder}/kernels.cu)
+    add_custom_command(OUTPUT ${other} DEPENDS ${other_files} ${other_reads} VERBATIM COMMENT "${other}"
+        COMMAND ${MEGA_DEVICE_OTHER} -std=gnu17 -O2 -fPIC -shared -w -fno-math-errno -ffp-contract=off ${device_flags} ${device_speed}
+            -D_GNU_SOURCE -DSOFTWARE_EXITS=1 -I${cuda_folder} -I${device_folder} -I${CMAKE_SOURCE_DIR}/src/backend/include
+            -I${CMAKE_SOURCE_DIR}/src/base/include -o ${other} -x c ${other_files} -x none
+            -Wl,--version-script=${device_folder}/exports.map -Wl,-z,defs -pthread -ldl -lm -lrt)
+    add_custom_target(software-device-other DEPENDS ${other})
+endif()
+
 # mega_device_test(NAME objects…): test_NAME.c with these.
 function(mega_device_test name)
     mega_test(${device_folder}/${name}.c device "base")

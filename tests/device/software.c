@@ -72,6 +72,10 @@ static void sites_set(void)
 static void settings_read(void)
 {
     sites_set();
+    if (getenv("MEGA_SOFTWARE_CUDA_SUMS") != NULL) {
+        software.sums = calloc(MOST_KERNELS, sizeof *software.sums);
+        if (software.sums == NULL) abort();
+    }
     software.limit = setting("MEGA_SOFTWARE_CUDA_MEMORY", (uint64_t)2 << 30);
     software.devices = (int)setting("MEGA_SOFTWARE_CUDA_DEVICES", 1);
     if (software.devices > 8) software.devices = 8;
@@ -358,8 +362,18 @@ static void sites_write(const char *path)
     fclose(f);
 }
 
+static void sums_write(const char *path)
+{
+    FILE *f = path != NULL && software.sums != NULL ? fopen(path, "w") : NULL;
+    if (f == NULL) return;
+    for (int i = 0; i < software.num_sums; i++)
+        fprintf(f, "%s %016llx\n", software.sums[i].kernel->name, (unsigned long long)software.sums[i].sum);
+    fclose(f);
+}
+
 __attribute__((destructor)) static void leave(void)
 {
+    sums_write(getenv("MEGA_SOFTWARE_CUDA_SUMS"));
     sites_write(getenv("MEGA_SOFTWARE_CUDA_SITES"));
     if (getenv("MEGA_SOFTWARE_CUDA_COUNTS") != NULL)
         software_say("%llu calls, %llu pieces of work, %llu launches, %llu copies, %llu waits, %llu bytes at most, "

@@ -11,7 +11,14 @@
 #include "runner.h"
 #include "watch.h"
 
-enum { MOST_STREAMS = 16, MOST_MEMORY = 1024, MOST_OPERANDS = 48, MOST_ARGS = 4096, SOFTWARE_PAGE = 4096 };
+enum {
+    MOST_STREAMS = 16,
+    MOST_MEMORY = 1024,
+    MOST_OPERANDS = 48,
+    MOST_ARGS = 4096,
+    MOST_KERNELS = 1024,
+    SOFTWARE_PAGE = 4096
+};
 
 #define X(name, symbol, params) cu_result symbol params;
 MEGA_CUDA_FUNCTIONS(X)
@@ -140,6 +147,12 @@ typedef struct software_counts {
     uint64_t calls, work, launches, copies, waits, most_allocated;
 } software_counts;
 
+/* What copies to the host have brought since a kernel was the last that ran: MEGA_SOFTWARE_CUDA_SUMS. */
+typedef struct kernel_sum {
+    const device_kernel *kernel;
+    uint64_t sum;
+} kernel_sum;
+
 typedef struct software_state {
     bool is_initialized, is_open;
     bool ends_at_report; /* the process ends with 88 at the first report of the watch */
@@ -161,6 +174,8 @@ typedef struct software_state {
     uint64_t fail_at, fail_count; /* the call to fail, 0: none; calls of that name so far */
     char fail_name[64];           /* "": any */
     software_counts counts;
+    kernel_sum *sums; /* MOST_KERNELS, the last one that ran at last_sum; NULL: they are not wanted */
+    int num_sums, last_sum;
 } software_state;
 
 extern software_state software;

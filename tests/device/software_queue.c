@@ -116,8 +116,25 @@ static const char *name_of(const software_op *op)
     return op->kind == OP_KERNEL ? op->launch.kernel->name : op->kind == OP_CALL ? op->call.name : names[op->kind];
 }
 
+/* The kernel is the last that runs: later copies to the host are counted to it. */
+static void sums_turn(const device_kernel *k)
+{
+    int i = 0;
+    while (i < software.num_sums && software.sums[i].kernel != k) i++;
+    if (i == MOST_KERNELS) abort();
+    if (i == software.num_sums) software.sums[software.num_sums++] = (kernel_sum){k, 0};
+    software.last_sum = i;
+}
+
+static void sums_add(const void *at, size_t bytes)
+{
+    kernel_sum *s = &software.sums[software.last_sum];
+    if (software.num_sums > 0) s->sum = (s->sum ^ sum_of(at, bytes)) * 0x100000001b3u + bytes;
+}
+
 static void kernel_run(const queued *q)
 {
+    if (software.sums != NULL) sums_turn(q->op->launch.kernel);
     const char *error = device_run(&q->op->launch);
     software.counts.launches++;
     if (error == NULL) return;
@@ -139,6 +156,7 @@ static void copy_run(const queued *q)
     if (op->kind != OP_FILL) memmove(op->to, from, op->bytes);
     else
         for (size_t i = 0; i < op->bytes; i++) op->to[i] = ((const char *)&op->value)[i % 4];
+    if (software.sums != NULL && op->kind == OP_COPY_OUT) sums_add(op->to, op->bytes);
 }
 
 bool queued_run(const queued *q)
