@@ -229,13 +229,23 @@ static void check_squared_error_grad(mega_dtype type, int64_t rows, int64_t cols
     check_run(&k, &mega_plain_squared_error_grad, &mega_cpu_squared_error_grad, &a, &a.head);
 }
 
+/* Logits of which some are equal and the largest, and some are masked; the last row has a NaN. */
+static void *class_logits(check *k, mega_dtype type, int64_t rows, int64_t cols)
+{
+    void *x = check_input(k, type, rows * cols);
+    for (int64_t i = 0; i < rows * cols; i += 3) set_element(x, type, i, 2.0f);
+    for (int64_t i = 1; i < rows * cols && cols > 4; i += 5) set_element(x, type, i, -INFINITY);
+    if (rows > 2) set_element(x, type, rows * cols - 1, NAN);
+    return x;
+}
+
 static void check_accuracy(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int wide = 0; wide < 2; wide++) {
         check k = check_begin("accuracy", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
         mega_accuracy_args a = {.rows = rows, .classes = cols};
         a.logits_dtype = wide ? acc_type(&k) : type;
-        a.logits = check_input(&k, a.logits_dtype, rows * cols);
+        a.logits = class_logits(&k, a.logits_dtype, rows, cols);
         a.labels = integers(&k, rows, -1, (int32_t)cols + 2); /* the first and the last are no class */
         a.hit = check_output_add(&k, "hit", acc_type(&k), rows);
         a.counts = check_output_add(&k, "counts", acc_type(&k), rows);
@@ -249,7 +259,7 @@ static void check_cross_entropy(mega_dtype type, int64_t rows, int64_t cols)
         check k = check_begin("cross_entropy", type, "%lld x %lld, wide %d", (long long)rows, (long long)cols, wide);
         mega_cross_entropy_args a = {.rows = rows, .classes = cols};
         a.logits_dtype = wide ? acc_type(&k) : type;
-        a.logits = check_input(&k, a.logits_dtype, rows * cols);
+        a.logits = class_logits(&k, a.logits_dtype, rows, cols);
         a.labels = integers(&k, rows, -1, (int32_t)cols + 2); /* the first and the last are no class */
         a.loss = check_output_add(&k, "loss", acc_type(&k), rows);
         check_run(&k, &mega_plain_cross_entropy, &mega_cpu_cross_entropy, &a, &a.head);
