@@ -92,10 +92,15 @@ foreach(name ${waiting})
 endforeach()
 # Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are named here, by about how
 # many seconds they take on two cores, so that no core waits for one of them at the end.
+# The limit of time is to end a test that hangs: where 14 other processes compute, one of a minute takes more than a quarter of an hour.
+math(EXPR long_timeout "4 * ${MEGA_TEST_TIMEOUT}")
 function(mega_test_costs seconds)
     foreach(name ${ARGN})
         if(TEST ${name})
             set_tests_properties(${name} PROPERTIES COST ${seconds})
+            if(seconds GREATER_EQUAL 60)
+                set_tests_properties(${name} PROPERTIES TIMEOUT ${long_timeout})
+            endif()
         endif()
     endforeach()
 endfunction()

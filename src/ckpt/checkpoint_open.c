@@ -397,8 +397,8 @@ mega_status mega_checkpoint_check_shape(const mega_checkpoint *c)
 {
     if (mega_checkpoint_shape(c) != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "%s: config.json: found model_type \"megalith\", which is not a Hugging Face model, expected "
-                     "\"gpt2\"; load it with the program that saved it",
+                     "%s: it was saved by a program with a model of its own, whose layers only that program knows (its "
+                     "config.json has model_type \"megalith\", no family of Hugging Face); load it with that program",
                      c->folder);
 }
 

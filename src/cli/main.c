@@ -144,7 +144,8 @@ static void show_overview(FILE *stream)
     list_commands(stream, true, "commands");
     list_commands(stream, false, "not implemented yet");
     fputs(
-        "\nmegalith COMMAND --help lists the options of a command; a command without options shows an example.\n"
+        "\nmegalith COMMAND --help lists the options and other names of a command; a command without options shows an "
+        "example.\n"
         "Old scripts need a new first word: `megalith` for `python`, or before `torchrun`, `deepspeed` and `accelerate "
         "launch`; the rest of the line stays.\n",
         stream);
@@ -173,11 +174,33 @@ static int show_help(const cli_row *row)
     return 0;
 }
 
+enum { MOST_NAMES = 128, NAMES_BYTES = 4096 };
+
+/* Writes the names of all commands, and after them their other names, to names; returns their number. text receives
+ * those of a list. */
+static size_t all_names(char text[NAMES_BYTES], const char *names[MOST_NAMES])
+{
+    size_t n = 0, used = 0;
+    for (size_t i = 0; i < mega_commands.commands && n < MOST_NAMES; i++) names[n++] = mega_commands.command[i].name;
+    for (size_t i = 0; i < mega_commands.commands; i++)
+        for (const char *at = mega_commands.command[i].aliases; *at != '\0';) {
+            const size_t length = strcspn(at, "|");
+            if (n < MOST_NAMES && used + length < NAMES_BYTES) {
+                names[n++] = text + used;
+                memcpy(text + used, at, length);
+                used += length;
+                text[used++] = '\0';
+            }
+            at += length + (at[length] == '|');
+        }
+    return n;
+}
+
 static int unknown_command(const char *typed)
 {
-    const char *names[64], *longer[MEGA_OPTIONS_LISTED] = {NULL};
-    size_t n = 0;
-    for (; n < 64 && n < mega_commands.commands; n++) names[n] = mega_commands.command[n].name;
+    const char *names[MOST_NAMES], *longer[MEGA_OPTIONS_LISTED] = {NULL};
+    char text[NAMES_BYTES];
+    const size_t n = all_names(text, names);
     const char *ours = mega_command_of_script(&mega_commands, typed), *near = mega_options_nearest(typed, names, n);
     if (ours != NULL) {
         fprintf(stderr, "megalith: error: \"%s\" is not a command; megalith %s does its work here\n", typed, ours);

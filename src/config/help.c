@@ -99,6 +99,17 @@ static void write_working(const option_table *t, uint32_t command, mega_buffer *
     }
 }
 
+static void write_other_names(const mega_command *row, mega_buffer *out)
+{
+    if (row->aliases[0] != '\0') mega_buffer_puts(out, "\nother names of the command: ");
+    for (const char *at = row->aliases; *at != '\0';) {
+        const size_t length = strcspn(at, "|");
+        mega_buffer_append(out, at, length);
+        at += length + (at[length] == '|');
+        mega_buffer_puts(out, *at != '\0' ? ", " : "\n");
+    }
+}
+
 mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out)
 {
     const mega_command *row = mega_command_find(of, command);
@@ -112,6 +123,7 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     MEGA_TRY(mega_option_table_make(&t, of, &arena));
     mega_buffer_printf(out, "usage: megalith %s [OPTIONS]%s%s\n\n%s\n", row->name, row->positional != NULL ? " " : "",
                        row->positional != NULL ? row->positional : "", row->summary);
+    write_other_names(row, out);
     write_working(&t, row->bit, out);
     mega_buffer_printf(
         out,

@@ -232,9 +232,11 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
     return b != NULL && i >= 0 && i < b->samples ? &b->sample[i] : NULL;
 }
 
+#define OF_BATCH "a batch has as many as mega_batch_num_samples says, one of a micro-batch --micro-batch-size"
+
 static bool is_sample(const mega_sample *s, const char *call)
 {
-    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; expected a sample of a batch", call);
+    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; " OF_BATCH, call);
     return s != NULL;
 }
 
@@ -281,10 +283,10 @@ static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtyp
 static mega_status batch_set(mega_sample *s, const char *name, mega_dtype dtype, const void *values, int64_t count)
 {
     if (s == NULL || name == NULL || values == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s is NULL; give it",
-                         s == NULL      ? "the sample"
-                         : name == NULL ? "the name of the input"
-                                        : "the array of values");
+        return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s",
+                         s == NULL      ? "the sample is NULL; " OF_BATCH
+                         : name == NULL ? "the name of the input is NULL; give it"
+                                        : "the array of values is NULL; give it");
     const int at = batch_find(s->batch, name);
     if (at < 0 || !batch_fits(&s->batch->column[at], dtype, count)) return batch_refuse(s->batch, name, dtype, count);
     void *to = batch_take(s, at);

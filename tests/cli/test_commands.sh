@@ -48,6 +48,15 @@ for command in pretrain_gpt plan generate_samples_gpt tasks preprocess_data trai
     grep -q "^  megalith $command " example || fail "$command alone: no example: $(cat example)"
 done
 
+# Other names of commands are listed by their help, and proposed where one is misspelt.
+"$MEGALITH" generate --help | grep -qx 'other names of the command: .*generate_text, generate, sample, infer' ||
+    fail "other names: $("$MEGALITH" generate --help | head -5)"
+"$MEGALITH" plan --help | grep -q 'other names' && fail "plan has other names"
+for row in genrate:generate sampel:sample infre:infer pretrain_gpt22:pretrain_gpt2 preproces:preprocess; do
+    "$MEGALITH" "${row%:*}" 2>err && fail "${row%:*} is a command"
+    grep -qF "\"${row%:*}\" is not a command; did you mean ${row#*:}?" err || fail "${row%:*}: $(cat err)"
+done
+
 # A command may be given with a folder in front, with .py, and with - for _.
 for typed in tools/preprocess_data.py ./preprocess_data.py preprocess-data /opt/megatron/tools/preprocess_data; do
     "$MEGALITH" "$typed" --help | grep -q "^usage: megalith preprocess_data" || fail "$typed"

@@ -74,7 +74,7 @@ grep -q 'building GPT model' <<<"$refused" && note "the cut data were found afte
 piped() { # FILE ARGS…: timeout's 124 is not among the statuses of a mistake
     mv "$1" kept && mkfifo "$1"
     local text status
-    text=$(timeout 60 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" "${@:2}" 2>&1 </dev/null)
+    text=$(timeout 300 "$MEGALITH" pretrain_gpt "${small[@]}" "${data[@]}" "${@:2}" 2>&1 </dev/null)
     status=$?
     [ $status -eq 1 ] && [[ $text = *"$1: this is a named pipe, not a file"* ]] ||
         note "a pipe for $1: exit status $status: $text"

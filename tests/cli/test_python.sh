@@ -86,7 +86,7 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
     expects() { # WHAT LINE…: what the two ranks print when rank 1 does WHAT
         local what=$1 line
         shift
-        timeout 60 bash -c '. "$MEGA_SOURCE/tests/kit/ranks.sh"; ranks 2 "$@"' - "$python" "$checks" ranks "$what" \
+        timeout 300 bash -c '. "$MEGA_SOURCE/tests/kit/ranks.sh"; ranks 2 "$@"' - "$python" "$checks" ranks "$what" \
             >out 2>log </dev/null
         ended=$?
         [ $ended -ne 124 ] || note "two ranks hang: $what"
@@ -106,7 +106,7 @@ grep -q '^megalith.Error: .*--zero-stge' log || note "what a wrong option says"
     launched=$!
     for ((i = 0; i < 300; i++)); do grep -q 'epoch 1' out && break; sleep 0.1; done
     kill -INT $launched
-    timeout 60 tail --pid=$launched -f /dev/null || { note "Ctrl-C does not end a training"; kill -KILL $launched; }
+    timeout 300 tail --pid=$launched -f /dev/null || { note "Ctrl-C does not end a training"; kill -KILL $launched; }
     wait $launched
     [ $? -eq 130 ] || note "Ctrl-C: another exit status than 130"
     grep -q KeyboardInterrupt log out || note "Ctrl-C: no KeyboardInterrupt"

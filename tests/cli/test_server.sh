@@ -39,7 +39,7 @@ texts() { "$MEGALITH" generate_samples_gpt --load model --out-seq-length 12 --ge
 refuses "a missing model" "--load|missing" run_text_generation_server --port 0
 refuses "an address" "--host nowhere.x|IPv4" run_text_generation_server --load model --host nowhere.x
 start --num-beams 3 --max-request-bytes 1000000
-timeout 60 "$MEGALITH" run_text_generation_server --load model --port "$port" >log 2>&1 &&
+timeout 300 "$MEGALITH" run_text_generation_server --load model --port "$port" >log 2>&1 &&
     fail "two servers on one port"
 grep -q -- "--port $port: cannot be listened on" log || fail "two servers on one port: $(cat log)"
 client ask 'prompts=["line 1"]' tokens_to_generate=12 top_k=1 >a || fail "an answer: $(cat a)"

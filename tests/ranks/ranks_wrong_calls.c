@@ -264,7 +264,7 @@ static const struct {
     ROW(data_without_read, ONE, MEGA_ERR_USAGE, "training_data->read is NULL"),
     ROW(unknown_option, ONE, MEGA_ERR_USAGE, "write --zero-stage"),
     ROW(odd_value, ONE, MEGA_ERR_USAGE, "expected 0, 1, 2 or 3"),
-    ROW(option_of_another_command, ONE, MEGA_ERR_USAGE, "--prompt is not an option of an engine"),
+    ROW(option_of_another_command, ONE, MEGA_ERR_USAGE, "--prompt is not an option of this program's engine"),
     ROW(odd_layout, ALL, MEGA_ERR_USAGE, "--tensor-model-parallel-size 5 does not divide"),
     ROW(train_early, ALL, MEGA_ERR_USAGE, "call mega_engine_allocate first"),
     ROW(forward_early, ALL, MEGA_ERR_USAGE, "call mega_engine_allocate first"),

@@ -140,7 +140,7 @@ static void wrong_fillings_are_refused(void **state)
            "its inputs, with their numbers per sample, are \"ids\" (4, i32), \"x\" (1200, f32), \"weights\" (4, f32)");
     expect(mega_sample_set_i32(s, "ids", ids, S + 1), "\"ids\" is filled with 5 numbers");
     expect(mega_sample_set_f32(s, "ids", x, S), "\"ids\" is filled with 4 numbers of type f32");
-    expect(mega_sample_set_i32(NULL, "ids", ids, S), "the sample is NULL");
+    expect(mega_sample_set_i32(NULL, "ids", ids, S), "the sample is NULL; a batch has as many as mega_batch_num");
     expect(mega_sample_set_i32(s, NULL, ids, S), "the name of the input is NULL");
     expect(mega_sample_set_i32(s, "ids", NULL, S), "the array of values is NULL");
     expect(mega_batch_check(k.batch), "input \"ids\" of sample 40 (row 0 of the batch) is not filled; fill it with "

@@ -63,7 +63,7 @@ typedef struct mega_composition {
      * of the earlier section counts; an option's own key counts before both */
     const mega_option_section *const *key;
     size_t keys;
-    const char *reader;  /* if there are no commands: what reads these options, for messages ("an engine") */
+    const char *reader;  /* if there are no commands: what reads these options, for messages ("this program's engine") */
     const char *instead; /* if there are no commands: what the user can call to list the options */
     /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called
      * after the command line has been read, and returns the file as a JSON text with the same lines, and its name;
