@@ -4,6 +4,7 @@
 #include "data_show.h"
 #include "megalith/file.h"
 #include "megalith/indexed.h"
+#include "megalith/indexed_tokenizer.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
 #include "megalith/tokenizer.h"
@@ -111,6 +112,17 @@ static mega_status prefix_list_add(prefix_list *l, const char *text, size_t byte
     return MEGA_OK;
 }
 
+/* Whether a file PREFIX.tokenizer is beside a pair (megalith/indexed_tokenizer.h). */
+static bool is_of_pair(const char *path)
+{
+    static const char ending[] = ".tokenizer";
+    if (!mega_path_ends_with(path, ending)) return false;
+    char *idx = mega_format("%.*s.idx", (int)(strlen(path) + 1 - sizeof ending), path);
+    const bool is_there = idx != NULL && mega_file_exists(idx);
+    mega_free(idx);
+    return is_there;
+}
+
 /* Adds the pairs of a folder, sorted by name. Every file in it must belong to a pair, as in Megatron's
  * merge_datasets. */
 static mega_status add_folder(prefix_list *l, const char *folder)
@@ -124,7 +136,7 @@ static mega_status add_folder(prefix_list *l, const char *folder)
         const bool bin = n > 4 && strcmp(path + n - 4, ".bin") == 0, idx = n > 4 && strcmp(path + n - 4, ".idx") == 0;
         if (path == NULL) {
             st = MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a file name");
-        } else if (!bin && !idx && mega_file_exists(path)) {
+        } else if (!bin && !idx && mega_file_exists(path) && !is_of_pair(path)) {
             st = MEGA_FAIL(MEGA_ERR_USAGE,
                            "--input %s: found %s, expected nothing but .bin and .idx files; name the data "
                            "sets one by one",
@@ -220,8 +232,10 @@ static mega_status merge(const mega_command_options *cfg)
     if (st == MEGA_OK) st = merge_all(&w, &l, cfg->data.output_prefix);
     if (st == MEGA_OK) {
         const int64_t documents = mega_indexed_writer_documents(w), tokens = mega_indexed_writer_tokens(w);
+        mega_indexed_put_tokenizer(cfg->data.output_prefix, NULL);
         st = mega_indexed_writer_finish(w);
         w = NULL;
+        if (st == MEGA_OK) mega_indexed_join_tokenizers((const char *const *)l.item, l.count, cfg->data.output_prefix);
         if (st == MEGA_OK)
             printf("written: %s.bin and .idx, %" PRId64 " document%s, %" PRId64 " tokens of %" PRId64 " data sets\n",
                    cfg->data.output_prefix, documents, documents == 1 ? "" : "s", tokens, l.count);

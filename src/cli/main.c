@@ -206,7 +206,8 @@ static int unknown_command(const char *typed)
         fprintf(stderr, "megalith: error: \"%s\" is not a command; megalith %s does its work here\n", typed, ours);
         return 2;
     }
-    const size_t matches = near != NULL ? 0 : mega_options_longer(typed, names, n, longer, MEGA_OPTIONS_LISTED);
+    const size_t matches =
+        near != NULL ? 0 : mega_options_longer(typed, names, mega_commands.commands, longer, MEGA_OPTIONS_LISTED);
     mega_buffer hint = {0};
     mega_options_list_names(&hint, near != NULL ? &near : longer, near != NULL ? 1 : matches, "");
     fprintf(stderr, "megalith: error: \"%s\" is not a command%s%s%s; megalith help lists them\n", typed,

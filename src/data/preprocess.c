@@ -1,6 +1,7 @@
 /* The preprocessor: checks a job, opens one writer for each key, and passes the output of the pipeline to them. */
 #include "megalith/preprocess.h"
 #include "data_impl.h"
+#include "megalith/indexed_tokenizer.h"
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
@@ -175,13 +176,25 @@ static void show_inputs(const mega_documents *input)
     if (n > NAMES_MAX) mega_info("... and %lld more files", (long long)(n - NAMES_MAX));
 }
 
+/* While the pair is replaced there is no word of its tokenizer. */
+static mega_status finish_key(output *out, int k, const char *prefix)
+{
+    mega_indexed_writer *w = out->writer[k];
+    out->writer[k] = NULL;
+    out->result->tokens[k] = mega_indexed_writer_tokens(w);
+    mega_indexed_put_tokenizer(prefix, NULL);
+    MEGA_TRY(mega_indexed_writer_finish(w));
+    mega_indexed_put_tokenizer(prefix, out->job->tokenizer);
+    return MEGA_OK;
+}
+
 static mega_status preprocess_finish(output *out)
 {
     for (int k = 0; k < out->job->num_keys; k++) {
-        mega_indexed_writer *w = out->writer[k];
-        out->writer[k] = NULL;
-        out->result->tokens[k] = mega_indexed_writer_tokens(w);
-        MEGA_TRY(mega_indexed_writer_finish(w));
+        char *prefix = mega_preprocess_output(out->job, k);
+        const mega_status st = prefix != NULL ? finish_key(out, k, prefix) : MEGA_NO_MEMORY("data set", "a file name");
+        mega_free(prefix);
+        MEGA_TRY(st);
     }
     return MEGA_OK;
 }

@@ -1,6 +1,7 @@
 /* The data of a run: the task's datasets, the samplers, and the samples of a batch. */
 #include "megalith/file.h"
 #include "megalith/indexed.h"
+#include "megalith/indexed_tokenizer.h"
 #include "megalith/log.h"
 #include "train_impl.h"
 
@@ -115,6 +116,21 @@ static mega_status look_at_data(trainer *t)
     return mega_map_check();
 }
 
+/* Ids of another tokenizer are ids of this one too, if it has as many: only the file beside the data tells. */
+static void compare_tokenizers_of_data(const trainer *t)
+{
+    const mega_data_options *d = &t->cfg->data;
+    const mega_list *const lists[] = {&d->data_path, &d->train_data_path, &d->valid_data_path, &d->test_data_path};
+    if (t->tokenizer == NULL || !train_is_first(t)) return;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (size_t k = 0; k < lists[i]->count; k++) /* weights of a mixture have no such file */
+            if (!mega_indexed_may_be_of(lists[i]->item[k], t->tokenizer))
+                mega_warn("%s.tokenizer: these data were tokenized by another tokenizer than that of this run (%s), "
+                          "for which their ids are other texts; give the tokenizer of the data, or remove this file if "
+                          "the ids mean the same",
+                          lists[i]->item[k], mega_tokenizer_type(t->tokenizer));
+}
+
 mega_status train_check_data(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -130,6 +146,7 @@ mega_status train_check_data(trainer *t)
     MEGA_TRY(t->task->make_data(&o, t->data));
     t->order_bytes = order_bytes(t);
     /* The tokens of all texts and the caches of the tokenizer may be more than what the engine will hold. */
+    if (!t->task->course->in_epochs) compare_tokenizers_of_data(t);
     if (t->texts.self != NULL) t->reading_bytes = mega_memory_peak(cfg->engine.local_world_size);
     return look_at_data(t);
 }

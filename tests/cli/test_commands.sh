@@ -52,7 +52,7 @@ done
 "$MEGALITH" generate --help | grep -qx 'other names of the command: .*generate_text, generate, sample, infer' ||
     fail "other names: $("$MEGALITH" generate --help | head -5)"
 "$MEGALITH" plan --help | grep -q 'other names' && fail "plan has other names"
-for row in genrate:generate sampel:sample infre:infer pretrain_gpt22:pretrain_gpt2 preproces:preprocess; do
+for row in genrate:generate sampel:sample infre:infer preproces:preprocess; do
     "$MEGALITH" "${row%:*}" 2>err && fail "${row%:*} is a command"
     grep -qF "\"${row%:*}\" is not a command; did you mean ${row#*:}?" err || fail "${row%:*}: $(cat err)"
 done

@@ -98,6 +98,36 @@ run data info twice && has '^  documents  +6$' && has '^  tokens  +20' || fail "
 mkdir folder && cp a_text_document.* folder && cp twice.bin folder/b.bin && cp twice.idx folder/b.idx
 run merge_datasets --input folder --output-prefix all || fail "merge_datasets"
 run data info all && has '^  tokens  +30' || fail "merged folder"
+cmp -s all.tokenizer a_text_document.tokenizer && fail "a part without a word of its tokenizer has that of the others"
+cp a_text_document.tokenizer folder/b.tokenizer
+run merge_datasets --input folder --output-prefix all || fail "merge_datasets with tokenizers"
+cmp -s all.tokenizer a_text_document.tokenizer || fail "a merge of one tokenizer forgets it"
+sed -i 's/^257 ./257 x/' folder/b.tokenizer
+run merge_datasets --input folder --output-prefix all || fail "merge_datasets with two tokenizers"
+[ -e all.tokenizer ] && fail "a merge of two tokenizers keeps one"
+
+# The data of one tokenizer, read by another with as many ids: a training says so, and not where the ids are the same.
+fox_lines 40 >words.txt
+tr 'a-z' 'n-za-m' <words.txt >other.txt
+for name in words other; do
+    run train_tokenizer --input $name.txt --vocab-size 300 --output $name || fail "train_tokenizer: $(cat err)"
+done
+made=(--vocab-file words/vocab.json --merge-file words/merges.txt)
+run preprocess_data --input words.txt --append-eod "${made[@]}" --output-prefix w || fail "preprocess"
+train() { # ARGS…
+    run pretrain_gpt --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 --train-iters 1 --lr 1e-3 \
+        --max-position-embeddings 16 --micro-batch-size 1 --eval-iters 0 --split 100,0,0 --data-path w_text_document "$@"
+}
+train "${made[@]}" || fail "a training: $(cat err)"
+grep -q 'another tokenizer' err && fail "its own tokenizer is another: $(cat err)"
+train --tokenizer-type HFTokenizer --tokenizer-model words || fail "a training: $(cat err)"
+grep -q 'another tokenizer' err && fail "the same tokenizer from its folder is another: $(cat err)"
+train --vocab-file other/vocab.json --merge-file other/merges.txt --dry-run || fail "a training: $(cat err)"
+[ "$(grep -c 'w_text_document.tokenizer: these data were tokenized by another tokenizer' err)" = 1 ] ||
+    fail "another tokenizer goes unnoticed: $(cat err)"
+rm w_text_document.tokenizer
+train --vocab-file other/vocab.json --merge-file other/merges.txt || fail "without the file: $(cat err)"
+grep -q 'another tokenizer' err && fail "without the file: $(cat err)"
 touch folder/stray.txt
 run data merge --input folder --output-prefix no && fail "a stray file"
 rm folder/stray.txt folder/b.idx

@@ -133,6 +133,24 @@ uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t)
     return t->pipe == NULL ? hash : hash_number(hash, (int64_t)t->pipe->fingerprint);
 }
 
+int64_t mega_tokenizer_known_ids(const mega_tokenizer *t)
+{
+    return t->vocabulary.size;
+}
+
+uint64_t mega_tokenizer_hash_ids(const mega_tokenizer *t, int64_t count)
+{
+    uint64_t hash = MEGA_HASH_START;
+    for (int64_t id = 0; id < count && id < t->vocabulary.size; id++) {
+        const mega_token *token = mega_vocabulary_get(&t->vocabulary, id);
+        if (token == NULL) continue;
+        hash = hash_number(hash, id);
+        hash = hash_number(hash, token->size);
+        hash = mega_hash64(hash, mega_token_bytes(&t->vocabulary, token), token->size);
+    }
+    return hash;
+}
+
 static int only_byte(const bool begins[256])
 {
     int only = -1;

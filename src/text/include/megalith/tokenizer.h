@@ -76,6 +76,9 @@ int32_t mega_tokenizer_role(const mega_tokenizer *t, mega_role role, const char 
 /* Returns a hash of everything that determines the ids of a text; equal for the same tokenizer read from another kind
  * of file. */
 uint64_t mega_tokenizer_fingerprint(const mega_tokenizer *t);
+int64_t mega_tokenizer_known_ids(const mega_tokenizer *t); /* ids that stand for a text; 0: those of a NullTokenizer */
+/* Returns a hash of the texts for which the first `count` ids stand. */
+uint64_t mega_tokenizer_hash_ids(const mega_tokenizer *t, int64_t count);
 
 /* A growing array of ids. Zero-initialised is valid and empty. */
 typedef struct mega_ids {
