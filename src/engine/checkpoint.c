@@ -109,7 +109,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (st == MEGA_OK && o->shape != NULL) st = mega_run_json_put_network(root, o->shape);
     if (st == MEGA_OK) st = engine_numbers_save(e, root);
-    if (st == MEGA_OK && !o->no_optim) st = engine_errors_save(e, root);
+    if (st == MEGA_OK && !o->no_optim) st = engine_residuals_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -194,7 +194,7 @@ mega_status engine_save(mega_engine *e, const mega_engine_save_options *o)
     char *json = NULL;
     mega_status st = engine_check_save(e, o);
     if (st == MEGA_OK) st = saved_tensors_weights(&weights, e);
-    if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e, engine_errors_here(e));
+    if (st == MEGA_OK && !o->no_optim) st = saved_tensors_moments(&moments, e, engine_residuals_here(e));
     if (st == MEGA_OK) st = run_json(e, o, &json);
     state_leave_to_others(&weights, e);
     state_leave_to_others(&moments, e);
@@ -437,12 +437,12 @@ mega_status mega_engine_check_tensors(const mega_engine *e, mega_checkpoint *c)
 static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json_t *root)
 {
     saved_tensors moments = {0};
-    const engine_errors errors = engine_errors_there(e, root);
-    engine_errors_clear(e);
-    if (errors.ranks > 0 && !errors.is_own && e->layout->world.rank == 0)
+    const engine_residuals residuals = engine_residuals_there(e, root);
+    engine_residuals_clear(e);
+    if (residuals.ranks > 0 && !residuals.is_own && e->layout->world.rank == 0)
         mega_warn("checkpoint %s: what 1-bit compression has lost so far is of another number of ranks; it starts at 0",
                   mega_checkpoint_folder(c));
-    MEGA_TRY(saved_tensors_moments(&moments, e, errors));
+    MEGA_TRY(saved_tensors_moments(&moments, e, residuals));
     const mega_status st =
         mega_checkpoint_read_moments(c, moments.item, moments.count, mega_params_acc_dtype(e->params));
     mega_arena_fini(&moments.arena);
@@ -505,18 +505,18 @@ static mega_status load_run(mega_engine *e, mega_checkpoint *c, const mega_engin
     return o->use_checkpoint_schedule && e->optimizer != NULL ? load_schedule_alone(e, c) : MEGA_OK;
 }
 
-/* Writes to *out whether load_state will read moments, and to *out_errors which errors are with them. */
+/* Writes to *out whether load_state will read moments, and to *out_residuals which residuals are with them. */
 static mega_status reads_moments(const mega_engine *e, const mega_checkpoint *c, const mega_engine_load_options *o,
-                                 bool *out, engine_errors *out_errors)
+                                 bool *out, engine_residuals *out_residuals)
 {
     json_t *root = NULL;
     *out = false;
-    *out_errors = (engine_errors){0};
+    *out_residuals = (engine_residuals){0};
     const bool leaves_out = o->finetune || o->no_optim || o->no_states;
     if (mega_checkpoint_run_json(c) == NULL || leaves_out || e->optimizer == NULL) return MEGA_OK;
     MEGA_TRY(read_progress(c, &root));
     *out = json_is_true(json_object_get(root, "has_optimizer_state"));
-    if (*out) *out_errors = engine_errors_there(e, root);
+    if (*out) *out_residuals = engine_residuals_there(e, root);
     json_decref(root);
     return MEGA_OK;
 }
@@ -527,12 +527,12 @@ static mega_status checkpoint_check_folder(mega_engine *e, mega_checkpoint *c, c
 {
     saved_tensors l = {0};
     bool has_moments;
-    engine_errors errors;
+    engine_residuals residuals;
     MEGA_TRY(mega_engine_check_load(&e->options, c, o));
     MEGA_TRY(mega_engine_check_tensors(e, c));
-    MEGA_TRY(reads_moments(e, c, o, &has_moments, &errors));
+    MEGA_TRY(reads_moments(e, c, o, &has_moments, &residuals));
     if (!has_moments) return MEGA_OK;
-    MEGA_TRY(saved_tensors_moments(&l, e, errors));
+    MEGA_TRY(saved_tensors_moments(&l, e, residuals));
     const mega_status st = mega_checkpoint_match_moments(c, l.item, l.count);
     mega_arena_fini(&l.arena);
     return st;

@@ -11,16 +11,17 @@ void engine_start_again(mega_engine *e);
  * these, or those of the training, in place. */
 mega_status engine_show_average(mega_engine *e);
 mega_status engine_show_trained(mega_engine *e);
-/* What the compression of 1-bit Adam has lost, in a checkpoint: on how many ranks of dp (0: it has nothing of this),
- * and whether these are the ranks of this layout, which then goes on with it. Otherwise it starts at 0. */
-typedef struct engine_errors {
+/* The residuals of 1-bit Adam, what its compression has lost and adds to the next exchange, in a checkpoint: on how
+ * many ranks of dp (0: it has nothing of this), and whether these are the ranks of this layout, which then goes on with
+ * them. Otherwise they start at 0. */
+typedef struct engine_residuals {
     int ranks;
     bool is_own;
-} engine_errors;
-engine_errors engine_errors_here(const mega_engine *e);
-engine_errors engine_errors_there(const mega_engine *e, const json_t *root);
-mega_status engine_errors_save(const mega_engine *e, json_t *root);
-void engine_errors_clear(mega_engine *e);
+} engine_residuals;
+engine_residuals engine_residuals_here(const mega_engine *e);
+engine_residuals engine_residuals_there(const mega_engine *e, const json_t *root);
+mega_status engine_residuals_save(const mega_engine *e, json_t *root);
+void engine_residuals_clear(mega_engine *e);
 /* The optimizer's numbers in run.json. */
 mega_status engine_numbers_save(const mega_engine *e, json_t *root);
 mega_status engine_numbers_load(mega_engine *e, const json_t *root);

@@ -28,7 +28,7 @@ double engine_scale(const mega_engine *e);
 /* Collective over the world. For a step whose loss or gradients are not finite: with fp16, lowers the scale, marks *r
  * as skipped and returns MEGA_OK; without fp16, or if the scale is at its minimum, returns an error that names the
  * first op whose output was not finite. */
-mega_status engine_overflow(mega_engine *e, mega_step_result *r);
+mega_status engine_skip_step(mega_engine *e, mega_step_result *r);
 void engine_scale_good_step(mega_engine *e);
 void engine_scale_reset(mega_engine *e); /* the scale of the options */
 /* Returns what a message about a gradient adds about the scale: "" without fp16. */

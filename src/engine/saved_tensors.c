@@ -66,13 +66,13 @@ static mega_status saved_tensors_no_memory(saved_tensors *l, size_t tensors)
 }
 
 /* What compression has lost, of each rank of dp, and that of the chunks. */
-static bool add_errors(saved_tensors *l, const mega_engine *e, engine_errors errors)
+static bool add_residuals(saved_tensors *l, const mega_engine *e, engine_residuals residuals)
 {
     const mega_axis *dp = &e->layout->dp;
     const int chunks = mega_optimizer_num_moments(e->optimizer) - 1, begin = l->count;
     bool done = true;
-    for (int r = 0; r < errors.ranks && done; r++) {
-        const bool is_mine = errors.is_own && r == dp->rank;
+    for (int r = 0; r < residuals.ranks && done; r++) {
+        const bool is_mine = residuals.is_own && r == dp->rank;
         const int first = l->count;
         char prefix[64];
         snprintf(prefix, sizeof prefix, "%s.%d", mega_optimizer_moment_name(e->optimizer, chunks - 1), r);
@@ -86,7 +86,7 @@ static bool add_errors(saved_tensors *l, const mega_engine *e, engine_errors err
         const int own = mega_params_find(e->params, t->param->name);
         const int64_t count = own < 0 ? 0 : mega_optimizer_real_elements(e->optimizer, own);
         t->first = dp->rank * mega_compressed_chunk(count, dp->size);
-        t->count = errors.is_own ? mega_compressed_own(count, dp->size, dp->rank) : 0;
+        t->count = residuals.is_own ? mega_compressed_own(count, dp->size, dp->rank) : 0;
     }
     l->alike = begin;
     return done;
@@ -102,17 +102,17 @@ mega_status saved_tensors_weights(saved_tensors *l, const mega_engine *e)
     return done ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 
-mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e, engine_errors errors)
+mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e, engine_residuals residuals)
 {
     const int moments = mega_optimizer_num_moments(e->optimizer) - mega_optimizer_num_errors(e->optimizer);
-    const int lists = moments + (errors.ranks > 0 ? errors.ranks + 1 : 0);
+    const int lists = moments + (residuals.ranks > 0 ? residuals.ranks + 1 : 0);
     const size_t n = (size_t)mega_params_num_files(mega_engine_whole(e)) * (size_t)lists;
     *l = (saved_tensors){0};
     l->item = mega_arena_alloc(&l->arena, (n + 1) * sizeof *l->item);
     bool done = l->item != NULL;
     for (int i = 0; i < moments && done; i++) done = add_tensors(l, e, mega_optimizer_moment_name(e->optimizer, i), i);
     l->alike = l->count;
-    if (errors.ranks > 0) done = done && add_errors(l, e, errors);
+    if (residuals.ranks > 0) done = done && add_residuals(l, e, residuals);
     return done ? MEGA_OK : saved_tensors_no_memory(l, n);
 }
 

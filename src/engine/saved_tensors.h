@@ -15,7 +15,7 @@ typedef struct saved_tensors {
 } saved_tensors;
 mega_status saved_tensors_weights(saved_tensors *l, const mega_engine *e);
 /* Also what the compression of 1-bit Adam has lost on each rank; that of another layout has no data here. */
-mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e, engine_errors errors);
+mega_status saved_tensors_moments(saved_tensors *l, const mega_engine *e, engine_residuals residuals);
 
 /* If several ranks hold the same part, only one writes it: empties the items that another rank writes. */
 void state_leave_to_others(saved_tensors *l, const mega_engine *e);

@@ -36,7 +36,7 @@ static void say_overflow(const mega_engine *e, const mega_loss_scale *next, mega
 }
 
 /* All ranks have the same loss and the same sum of non-finite gradients, so all decide alike. */
-mega_status engine_overflow(mega_engine *e, mega_step_result *r)
+mega_status engine_skip_step(mega_engine *e, mega_step_result *r)
 {
     mega_loss_scale next = e->step.scale;
     const mega_loss_scale_change change =

@@ -147,7 +147,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     u->samples = r->samples;
     u->expected = e->step.expected * e->options.micro_batch * e->layout->dp.size;
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, mega_update_run(e->update, MEGA_UPDATE_APPLY)));
-    if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_overflow(e, r);
+    if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
     engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;
     r->grad_zeros = u->norm.zeros;

@@ -28,15 +28,15 @@ mega_status engine_show_trained(mega_engine *e)
 
 /* ---- 1-bit Adam ---- */
 
-engine_errors engine_errors_here(const mega_engine *e)
+engine_residuals engine_residuals_here(const mega_engine *e)
 {
     const bool has_any = mega_optimizer_num_errors(e->optimizer) > 0 && mega_optimizer_has_errors(e->optimizer);
-    return has_any ? (engine_errors){e->layout->dp.size, true} : (engine_errors){0};
+    return has_any ? (engine_residuals){e->layout->dp.size, true} : (engine_residuals){0};
 }
 
-mega_status engine_errors_save(const mega_engine *e, json_t *root)
+mega_status engine_residuals_save(const mega_engine *e, json_t *root)
 {
-    if (engine_errors_here(e).ranks == 0) return MEGA_OK;
+    if (engine_residuals_here(e).ranks == 0) return MEGA_OK;
     json_t *layout =
         json_pack("{s:i, s:i}", "data_parallel", e->layout->dp.size, "tensor_parallel", e->layout->tp.size);
     return layout != NULL && json_object_set_new(root, "compression_errors", layout) == 0
@@ -44,16 +44,16 @@ mega_status engine_errors_save(const mega_engine *e, json_t *root)
                : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }
 
-engine_errors engine_errors_there(const mega_engine *e, const json_t *root)
+engine_residuals engine_residuals_there(const mega_engine *e, const json_t *root)
 {
     const json_t *layout = json_object_get(root, "compression_errors");
     const json_int_t dp = json_integer_value(json_object_get(layout, "data_parallel"));
     const json_int_t tp = json_integer_value(json_object_get(layout, "tensor_parallel"));
-    if (mega_optimizer_num_errors(e->optimizer) == 0 || dp < 1 || dp > INT_MAX) return (engine_errors){0};
-    return (engine_errors){(int)dp, dp == e->layout->dp.size && tp == e->layout->tp.size};
+    if (mega_optimizer_num_errors(e->optimizer) == 0 || dp < 1 || dp > INT_MAX) return (engine_residuals){0};
+    return (engine_residuals){(int)dp, dp == e->layout->dp.size && tp == e->layout->tp.size};
 }
 
-void engine_errors_clear(mega_engine *e)
+void engine_residuals_clear(mega_engine *e)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     const int moments = mega_optimizer_num_moments(e->optimizer), errors = mega_optimizer_num_errors(e->optimizer);

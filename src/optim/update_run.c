@@ -199,7 +199,7 @@ static mega_status run_check(mega_update *u, const update_instruction *x)
     return update_check(u);
 }
 
-static mega_status run_update_of_bucket(mega_update *u, const update_instruction *x)
+static mega_status run_update_of_span(mega_update *u, const update_instruction *x)
 {
     const mega_update_step *s = &u->step;
     const mega_optimizer_call call = {
@@ -239,7 +239,7 @@ static run_instruction *const run_of[UPDATE_KINDS] = {
     [UPDATE_CHECK] = run_check,
     [UPDATE_MOMENTUM] = update_run_momentum,
     [UPDATE_COMPRESS] = update_run_compressed,
-    [UPDATE_SPAN] = run_update_of_bucket,
+    [UPDATE_SPAN] = run_update_of_span,
     [UPDATE_BUFFER] = run_buffer,
     [UPDATE_PUBLISH] = run_publish,
     [UPDATE_PREPARE] = update_run_prepare,
