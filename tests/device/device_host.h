@@ -17,6 +17,7 @@ typedef struct device_kernel {
 
 #define DEVICE static inline __attribute__((unused))
 #define UNROLL
+#define NO_UNROLL
 /* Pointers to all kernels lie in one section, which the driver searches for names. */
 #define KERNEL(name_, type, threads_)                                                                   \
     static void name_##_thread(const type a);                                                           \

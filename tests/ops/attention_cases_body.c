@@ -25,6 +25,8 @@ static const attention_case attention_cases[] = {
     {1, 450, 1, 1, 24, false, NO_LIMITS, 0.1, {.group = 0}}, /* cut among threads */
     {1, 35, 2, 1, 128, true, DOCUMENTS, 0.1, {.group = 0}},
     {1, 21, 1, 1, 256, false, NO_LIMITS, 0.0, {.group = 0}},
+    {1, 68, 2, 1, 100, true, NO_LIMITS, 0.1, {.group = 0}}, /* several tiles of the largest heads, with CUDA too */
+    {1, 70, 1, 1, 136, false, NO_LIMITS, 0.1, {.group = 0}},
     {1, 60, 2, 2, 16, false, NO_LIMITS, 0.0, {.has_window = true, .window_left = 9, .window_right = 3}},
     /* windows: over several blocks, within one, open on one side, of non-causal attention, cut among threads */
     {1, 300, 2, 1, 64, true, NO_LIMITS, 0.0, {.has_window = true, .window_left = 70}},

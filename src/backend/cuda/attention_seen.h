@@ -25,7 +25,15 @@ BODY keys_seen seen_by_rules(const mega_attention_args *a, int64_t i)
     return s;
 }
 
-/* The same with the limits of its row. */
+/* The keys that some of `rows` queries from `first` on may see by the rules, in whole tiles. */
+BODY keys_seen seen_by_block(const mega_attention_args *a, int64_t first, int rows, int tile)
+{
+    const int64_t last = first + rows < a->seq ? first + rows - 1 : a->seq - 1, end = seen_by_rules(a, last).end;
+    const keys_seen s = {seen_by_rules(a, first).begin / tile * tile, end < a->keys ? end : a->keys};
+    return s;
+}
+
+/* The same for one query, with the limits of its row. */
 BODY keys_seen seen_by_query(const mega_attention_args *a, int64_t row, int64_t i)
 {
     keys_seen s = seen_by_rules(a, i);
@@ -35,10 +43,10 @@ BODY keys_seen seen_by_query(const mega_attention_args *a, int64_t row, int64_t 
     return s;
 }
 
-/* mega_alibi_slope of head h of this rank; 0 without ALiBi. */
-BODY float slope_of_head(const mega_attention_args *a, int64_t h)
+/* mega_alibi_slope of a head of the whole model; 0 without ALiBi. */
+BODY float slope_of_head(const mega_attention_rules *r, int64_t head)
 {
-    const int64_t heads = a->rules.alibi_heads, head = a->head_begin + h;
+    const int64_t heads = r->alibi_heads;
     int64_t power = 1;
     if (heads <= 0) return 0.0f;
     while (power * 2 <= heads) power *= 2;
@@ -47,23 +55,96 @@ BODY float slope_of_head(const mega_attention_args *a, int64_t h)
 }
 
 /* Returns the key/value head that query head h reads. */
-BODY int64_t kv_head_of(const mega_attention_args *a, int64_t h)
+BODY int64_t kv_head_of(const mega_attention_rules *r, int64_t heads, int64_t kv_heads, int64_t h)
 {
-    const int64_t group = a->rules.group > 0 ? a->rules.group : a->heads / a->kv_heads;
-    return (a->rules.group_begin + h) / group;
+    return (r->group_begin + h) / (r->group > 0 ? r->group : heads / kv_heads);
+}
+
+/* x / y within a rounding or two, for y that a float can hold. (The division of doubles is a call, around which the
+ * compiler keeps registers in memory.) */
+BODY double divide_double(double x, double y)
+{
+    double r = (double)device_divide(1.0f, (float)y);
+    r = r * (2.0 - y * r);
+    r = r * (2.0 - y * r);
+    return x * r;
+}
+
+/* The natural logarithm of a number above 0, within a few roundings: one of float would put a distance at the edge of
+ * two buckets into the wrong one. */
+BODY double log_of_double(double x)
+{
+    union {
+        double d;
+        uint64_t bits;
+    } m;
+    m.d = x;
+    int exponent = (int)(m.bits >> 52) - 1023;
+    m.bits = (m.bits & 0xfffffffffffffull) | 0x3ff0000000000000ull;
+    if (m.d > 1.4142135623730951) m.d *= 0.5, exponent++;
+    const double z = divide_double(m.d - 1.0, m.d + 1.0), zz = z * z;
+    double sum = 0.0;
+    UNROLL
+    for (int k = 10; k >= 0; k--) sum = sum * zz + 1.0 / (2 * k + 1);
+    return 0.6931471805599453 * exponent + 2.0 * z * sum;
+}
+
+/* mega_relative_bucket of the rules. */
+BODY int64_t bucket_of_distance(const mega_attention_rules *r, int64_t distance)
+{
+    const int64_t buckets = r->bias_buckets, most = r->bias_distance;
+    const int64_t side = r->bias_one_side ? buckets : buckets / 2, exact = side / 2;
+    const int64_t begin = !r->bias_one_side && distance > 0 ? side : 0;
+    const int64_t away = distance <= 0 ? -distance : r->bias_one_side ? 0 : distance;
+    if (away < exact) return begin + away;
+    if (away >= most) return begin + side - 1;
+    const double steps = divide_double(log_of_double(divide_double((double)away, (double)exact)),
+                                       log_of_double(divide_double((double)most, (double)exact)));
+    const int64_t bucket = exact + (int64_t)(steps * (double)(side - exact) + 1e-9);
+    return begin + (bucket < side ? bucket : side - 1);
+}
+
+/* biases[n]: that of head h and distance `lowest` + n of a key from its query. Nothing without a table. */
+BODY void biases_load(float *biases, int count, const void *table, mega_dtype t, const mega_attention_rules *r,
+                      int64_t heads, int64_t h, int64_t lowest)
+{
+    if (table == NULL) return;
+    for (int n = (int)thread_x(); n < count; n += ATTENTION_THREADS)
+        biases[n] = get(table, t, bucket_of_distance(r, lowest + n) * heads + h);
+}
+
+BODY int64_t key_head(const mega_attention_args *a, int64_t h)
+{
+    return kv_head_of(&a->rules, a->heads, a->kv_heads, h);
 }
 
 /* A score, and the slope of its cap. */
-BODY value_slope score_of(const mega_attention_args *a, float dot, float slope, int64_t i, int64_t j)
+BODY value_slope score_of(double scale, const mega_attention_rules *r, float dot, float slope, float bias, int64_t i,
+                          int64_t j)
 {
-    value_slope s = {dot * (float)a->scale, 1.0f};
-    if (a->rules.softcap > 0.0) {
-        const float cap = (float)a->rules.softcap, bent = device_tanh(device_divide(s.value, cap));
+    value_slope s = {dot * (float)scale, 1.0f};
+    if (r->softcap > 0.0) {
+        const float cap = (float)r->softcap, bent = device_tanh(device_divide(s.value, cap));
         s.value = cap * bent;
         s.slope = 1.0f - bent * bent;
     }
-    s.value += slope * (float)(j - i);
+    s.value += slope * (float)(j - i) + bias;
     return s;
+}
+
+/* Of one query and key: P M, dS, and dS before the slope of the cap. */
+typedef struct pair_grad {
+    float pm, ds, before_cap;
+} pair_grad;
+
+/* `keep`: the factor of dropout; dp: the product of dout and the value. */
+BODY pair_grad pair_grad_of(const mega_attention_args *a, float dot, float dp, float slope, float bias, float keep,
+                            float lse, float delta, int64_t i, int64_t j)
+{
+    const value_slope score = score_of(a->scale, &a->rules, dot, slope, bias, i, j);
+    const float p = exp_of(score.value - lse), ds = p * (keep * dp - delta);
+    const pair_grad r = {p * keep, ds * score.slope, ds};
+    return r;
 }
 
 /* The factor of the probability of key j, 0 or 1/(1-p). */
@@ -102,21 +183,17 @@ BODY void tile_add(float *out, int dims, const float *factor, const float *tile,
     const int lane = (int)thread_x() % 32;
     for (int j = 0; j < ATTENTION_TILE; j++) {
         UNROLL
-        for (int n = 0; n < dims; n++)
-            if (lane + 32 * n < head_dim)
+        for (int n = 0; n < ATTENTION_MOST_DIM / 32; n++) /* (clang unrolls it for each head size only in this form) */
+            if (n < dims && lane + 32 * n < head_dim)
                 out[n] = device_fma(factor[j], tile[j * (head_dim + 1) + lane + 32 * n], out[n]);
     }
 }
 
-/* The kernels of a name for heads of up to `dim` channels. */
-#define ATTENTION_KERNELS(name, type, dim)               \
-    KERNEL(name##_##dim##_f32, type, ATTENTION_THREADS)  \
-    {                                                    \
-        name##_run(&a, MEGA_F32, dim / 32);              \
-    }                                                    \
-    KERNEL(name##_##dim##_bf16, type, ATTENTION_THREADS) \
-    {                                                    \
-        name##_run(&a, MEGA_BF16, dim / 32);             \
+/* The kernel of a name for heads of up to `dim` channels. */
+#define ATTENTION_F32_KERNEL(name, type, dim)           \
+    KERNEL(name##_##dim##_f32, type, ATTENTION_THREADS) \
+    {                                                   \
+        name##_f32_run(&a, dim / 32);                   \
     }
 
 #endif

@@ -35,6 +35,7 @@ typedef struct bytes_16 {
 
 #define DEVICE static __device__ inline
 #define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1") /* where copies would keep addresses in registers */
 /* The function that follows is the kernel `name`: `type a` is its argument. */
 #define KERNEL(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const DEVICE_CONSTANT type a)
@@ -127,11 +128,17 @@ DEVICE uint32_t tf32_round(float x)
     return r;
 }
 
+/* (By a cast where the compiler knows the kinds of memory: it then adds constants to one address instead of keeping
+ * many in registers.) */
 DEVICE uint32_t device_shared_address(const void *p)
 {
+#ifdef __clang__
+    return (uint32_t)(uintptr_t)(const __attribute__((address_space(3))) char *)p;
+#else
     uint64_t r;
     asm("cvta.to.shared.u64 %0, %1;" : "=l"(r) : "l"(p));
     return (uint32_t)r;
+#endif
 }
 /* Four matrices of 8 x 8 numbers of 16 bits, from shared memory: lane l gives the address of row l % 8 of matrix
  * l / 8, a multiple of 16, and receives in r[m] the numbers 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of matrix m. */

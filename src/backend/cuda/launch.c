@@ -161,39 +161,94 @@ CALL(gemm, mega_gemm_args)
 /* The kernel of a name for heads of this size. */
 #define BY_DIM(name, dim) ((dim) <= 64 ? TYPED(name##_64) : (dim) <= 128 ? TYPED(name##_128) : TYPED(name##_256))
 
-/* Two tiles, and numbers of each lane for the others. */
-static unsigned attention_shared(const mega_attention_args *a, int numbers)
+/* The channels that the kernel for heads of this size has. */
+#define DIM_OF(dim) ((dim) <= 64 ? 64u : (dim) <= 128 ? 128u : 256u)
+
+/* In F32: two tiles, numbers of each lane for the others, and biases. */
+static unsigned attention_f32_shared(const mega_attention_args *a, int numbers)
 {
-    return (unsigned)(2 * ATTENTION_TILE * (a->head_dim + 1) + numbers * ATTENTION_THREADS) * (unsigned)sizeof(float);
+    return (unsigned)(2 * ATTENTION_TILE * (a->head_dim + 1) + numbers * ATTENTION_THREADS + ATTENTION_BIASES) *
+           (unsigned)sizeof(float);
 }
 
-static void add_attention(mega_cuda_call *c, const char *kernel, int64_t own, int64_t heads, int64_t batch,
+static void add_attention(mega_cuda_call *c, const char *kernel, int64_t blocks, int64_t heads, int64_t batch,
                           unsigned shared_bytes)
 {
-    if (own == 0 || heads == 0 || batch == 0) return;
-    add_launch(c, kernel, ATTENTION_THREADS, (own + ATTENTION_OWN - 1) / ATTENTION_OWN, heads);
+    if (blocks == 0 || heads == 0 || batch == 0) return;
+    add_launch(c, kernel, ATTENTION_THREADS, blocks, heads);
     c->launch[c->count - 1].z = (unsigned)batch;
     c->launch[c->count - 1].shared_bytes = shared_bytes;
+}
+
+/* The blocks of this many queries or keys. */
+static int64_t attention_blocks(mega_dtype t, int64_t rows)
+{
+    const int64_t own = t == MEGA_F32 ? ATTENTION_OWN : ATTENTION_16_OWN;
+    return (rows + own - 1) / own;
+}
+
+static bool has_attention(int64_t head_dim, const mega_attention_rules *r)
+{
+    return head_dim <= ATTENTION_MOST_DIM && r->bias_buckets <= MEGA_BIAS_BUCKETS;
 }
 
 CALL(attention, mega_attention_args)
 {
     mega_cuda_call c = {.count = 0};
-    if (a->head.dtype == MEGA_F16 || a->bias != NULL || a->head_dim > ATTENTION_MOST_DIM) return no_kernels;
-    add_attention(&c, BY_DIM(attention, a->head_dim), a->seq, a->heads, a->batch, attention_shared(a, 1));
+    const unsigned dim = DIM_OF(a->head_dim);
+    const bool is_f32 = a->head.dtype == MEGA_F32;
+    if (!has_attention(a->head_dim, &a->rules)) return no_kernels;
+    add_attention(&c, BY_DIM(attention, a->head_dim), attention_blocks(a->head.dtype, a->seq), a->heads, a->batch,
+                  is_f32 ? attention_f32_shared(a, 1) : ATTENTION_16_SHARED(dim, 1, ATTENTION_16_TILE(dim)));
     return c;
+}
+
+/* Of dk and dv: of heads of more than 128 channels of 16 bits, one after the other. */
+static void add_key_grads(mega_cuda_call *c, const mega_attention_grad_args *a)
+{
+    const mega_attention_args *const f = &a->forward;
+    const unsigned dim = DIM_OF(f->head_dim), shared = ATTENTION_16_SHARED(dim, 2, ATTENTION_16_KEY_TILE(dim));
+    const int64_t blocks = attention_blocks(a->head.dtype, f->keys);
+    if (a->head.dtype == MEGA_F32) {
+        const char *const kernel = dim <= 128 ? "attention_grad_kv_128_f32" : "attention_grad_kv_256_f32";
+        add_attention(c, kernel, blocks, f->kv_heads, f->batch, attention_f32_shared(f, 2));
+    } else if (dim <= 128) {
+        const char *const kernel = dim <= 64 ? TYPED(attention_grad_kv_64) : TYPED(attention_grad_kv_128);
+        add_attention(c, kernel, blocks, f->kv_heads, f->batch, shared);
+    } else {
+        add_attention(c, TYPED(attention_grad_k_256), blocks, f->kv_heads, f->batch, shared);
+        add_attention(c, TYPED(attention_grad_v_256), blocks, f->kv_heads, f->batch, shared);
+    }
+}
+
+/* Of the gradient of biases. Returns the bytes of its sums. */
+static size_t add_bias_grad(mega_cuda_call *c, const mega_attention_grad_args *a)
+{
+    const mega_attention_args *const f = &a->forward;
+    const int64_t blocks = (f->seq + ATTENTION_OWN - 1) / ATTENTION_OWN, biases = f->heads * f->rules.bias_buckets;
+    const unsigned shared = attention_f32_shared(f, 0) +
+                            (unsigned)sizeof(float) * (ATTENTION_OWN * (ATTENTION_TILE + 1) + 2 * ATTENTION_BIASES);
+    if (a->dbias == NULL || blocks * f->batch == 0) return 0;
+    add_attention(c, TYPED(attention_grad_bias), blocks, f->heads, f->batch, shared);
+    add_launch(c, "attention_grad_bias_total", ATTENTION_THREADS, (biases + ATTENTION_THREADS - 1) / ATTENTION_THREADS,
+               1);
+    return (size_t)(blocks * f->batch * biases) * sizeof(float);
 }
 
 CALL(attention_grad, mega_attention_grad_args)
 {
     const mega_attention_args *const f = &a->forward;
     const int64_t rows = f->batch * f->seq;
+    const unsigned dim = DIM_OF(f->head_dim);
+    const bool is_f32 = a->head.dtype == MEGA_F32;
     mega_cuda_call c = {.scratch = (size_t)(f->heads * rows) * sizeof(float)};
-    if (a->head.dtype == MEGA_F16 || f->bias != NULL || f->head_dim > ATTENTION_MOST_DIM) return no_kernels;
+    if (!has_attention(f->head_dim, &f->rules)) return no_kernels;
     add_launch(&c, TYPED(attention_delta), ROW_THREADS, (rows * 32 + ROW_THREADS - 1) / ROW_THREADS, f->heads);
-    add_attention(&c, BY_DIM(attention_grad_q, f->head_dim), f->seq, f->heads, f->batch, attention_shared(f, 1));
-    add_attention(&c, f->head_dim <= 128 ? TYPED(attention_grad_kv_128) : TYPED(attention_grad_kv_256), f->keys,
-                  f->kv_heads, f->batch, attention_shared(f, 2));
+    add_attention(&c, BY_DIM(attention_grad_q, f->head_dim), attention_blocks(a->head.dtype, f->seq), f->heads,
+                  f->batch,
+                  is_f32 ? attention_f32_shared(f, 1) : ATTENTION_16_SHARED(dim, 2, ATTENTION_16_GRAD_TILE(dim)));
+    add_key_grads(&c, a);
+    c.scratch += add_bias_grad(&c, a);
     return c;
 }
 

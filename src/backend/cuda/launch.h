@@ -12,7 +12,7 @@ typedef struct mega_cuda_launch {
     unsigned shared_bytes; /* of SHARED_DYNAMIC */
 } mega_cuda_launch;
 
-enum { MEGA_CUDA_LAUNCHES = 4 };
+enum { MEGA_CUDA_LAUNCHES = 6 };
 
 /* The launches of a call, in their order, all in one stream; with no elements there may be none. head.scratch of the
  * arguments must have `scratch` bytes, aligned to 16, whose contents may be anything. count -1: there are no kernels

@@ -45,13 +45,26 @@ enum {
     GEMM_F32_DEPTH = 8
 };
 
-/* Attention: a block has ATTENTION_OWN queries (or keys), and goes over tiles of the others. */
+/* Attention: a block has ATTENTION_OWN queries (or keys) of F32, or ATTENTION_16_OWN of 16 bits, and goes over tiles of
+ * the others. */
 enum {
     ATTENTION_THREADS = 128,
     ATTENTION_TILE = 32,
     ATTENTION_WARP_OWN = 4,
     ATTENTION_OWN = ATTENTION_THREADS / 32 * ATTENTION_WARP_OWN,
+    ATTENTION_BIASES = ATTENTION_OWN + ATTENTION_TILE - 1, /* distances of keys of a tile from queries of a block */
+    ATTENTION_16_OWN = ATTENTION_THREADS / 32 * 16,
+    ATTENTION_16_MOST_TILE = 64,
     ATTENTION_MOST_DIM = 256
 };
+/* Of 16 bits, by the number of channels that a kernel has: rows of a tile, and bytes of shared memory for `owns` times
+ * the rows of a block and two tiles, all with eight numbers more; biases; bits of dropout; and 16 bytes for each row of
+ * a tile. */
+#define ATTENTION_16_TILE(dim)      ((dim) <= 128 ? 64 : 32)
+#define ATTENTION_16_GRAD_TILE(dim) ((dim) <= 128 ? 32 : 16) /* of dq */
+#define ATTENTION_16_KEY_TILE(dim)  ((dim) <= 64 ? 32 : 16)  /* of dk and dv */
+#define ATTENTION_16_SHARED(dim, owns, tile)                                                        \
+    ((ATTENTION_16_OWN * (owns) + 2 * (tile)) * ((dim) + 8) * 2 + (ATTENTION_16_OWN + (tile)) * 4 + \
+     ATTENTION_16_OWN * (tile) / 8 + (tile)*16)
 
 #endif
