@@ -82,14 +82,14 @@ static mega_task_data_options data_options(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     return (mega_task_data_options){.cfg = cfg,
-                                    .tokenizer = t->tokenizer,
-                                    .words = t->words,
-                                    .vocab = t->tokenizer != NULL ? t->vocab : 0,
+                                    .tokenizer = t->text.tokenizer,
+                                    .words = t->text.words,
+                                    .vocab = t->text.tokenizer != NULL ? t->text.vocab : 0,
                                     .num_samples = {train_samples(t),
                                                     batches_of_validation(t) * cfg->engine.optim.global_batch_size,
                                                     cfg->eval_iters * cfg->engine.optim.global_batch_size},
                                     .seed = (uint32_t)cfg->engine.seed,
-                                    .texts = &t->texts,
+                                    .texts = &t->epochs.texts,
                                     .stop = t->io != NULL ? t->io->stop : NULL};
 }
 
@@ -121,14 +121,14 @@ static void compare_tokenizers_of_data(const trainer *t)
 {
     const mega_data_options *d = &t->cfg->data;
     const mega_list *const lists[] = {&d->data_path, &d->train_data_path, &d->valid_data_path, &d->test_data_path};
-    if (t->tokenizer == NULL || !train_is_first(t)) return;
+    if (t->text.tokenizer == NULL || !train_is_first(t)) return;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; k < lists[i]->count; k++) /* weights of a mixture have no such file */
-            if (!mega_indexed_may_be_of(lists[i]->item[k], t->tokenizer))
+            if (!mega_indexed_may_be_of(lists[i]->item[k], t->text.tokenizer))
                 mega_warn("%s.tokenizer: these data were tokenized by another tokenizer than that of this run (%s), "
                           "for which their ids are other texts; give the tokenizer of the data, or remove this file if "
                           "the ids mean the same",
-                          lists[i]->item[k], mega_tokenizer_type(t->tokenizer));
+                          lists[i]->item[k], mega_tokenizer_type(t->text.tokenizer));
 }
 
 mega_status train_check_data(trainer *t)
@@ -137,17 +137,17 @@ mega_status train_check_data(trainer *t)
     train_plan_iterations(t);
     mega_task_data_options o = data_options(t);
     const mega_data_options *d = &cfg->data;
-    const size_t given = t->task->course->in_epochs ? t->texts.self != NULL
+    const size_t given = t->task->course->in_epochs ? t->epochs.texts.self != NULL
                                                     : d->data_path.count + d->train_data_path.count +
                                                           d->valid_data_path.count + d->test_data_path.count;
     if (given == 0 || mega_options_is_faulty(cfg->engine.options, MEGA_TOPIC_DATA)) return MEGA_OK;
     o.check_only = true;
     if (o.num_samples[MEGA_SPLIT_TRAIN] < 1 && !cfg->skip_train) o.num_samples[MEGA_SPLIT_TRAIN] = 1;
     MEGA_TRY(t->task->make_data(&o, t->data));
-    t->order_bytes = order_bytes(t);
+    t->order.bytes = order_bytes(t);
     /* The tokens of all texts and the caches of the tokenizer may be more than what the engine will hold. */
     if (!t->task->course->in_epochs) compare_tokenizers_of_data(t);
-    if (t->texts.self != NULL) t->reading_bytes = mega_memory_peak(cfg->engine.local_world_size);
+    if (t->epochs.texts.self != NULL) t->reading_bytes = mega_memory_peak(cfg->engine.local_world_size);
     return look_at_data(t);
 }
 
@@ -199,7 +199,7 @@ static mega_status build_data(trainer *t)
     }
     train_line(t, "> building train, validation, and test datasets for %s ...", t->task->model_name);
     MEGA_TRY(build_in_turn(t, &o));
-    t->order_bytes = order_bytes(t);
+    t->order.bytes = order_bytes(t);
     if (t->io->is_detailed) train_line(t, "> finished creating %s datasets ...", t->task->model_name);
     return MEGA_OK;
 }
@@ -246,7 +246,7 @@ mega_status train_open_data(trainer *t)
     if (t->data[MEGA_SPLIT_VALID].self == NULL && cfg->eval_iters > 0 && !t->task->course->in_epochs)
         warn_of_no_validation(cfg);
     MEGA_TRY(open_samplers(t));
-    if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order_hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
+    if (t->data[MEGA_SPLIT_TRAIN].self != NULL) t->order.hash = train_order_hash(t, t->data[MEGA_SPLIT_TRAIN].samples);
     MEGA_TRY(train_agree(t, mega_map_check()));
     train_warn_of_other_data(t);
     return MEGA_OK;
@@ -254,18 +254,18 @@ mega_status train_open_data(trainer *t)
 
 void train_close_data(trainer *t)
 {
-    if (t->texts.self != NULL) t->task->free_texts(&t->texts);
+    if (t->epochs.texts.self != NULL) t->task->free_texts(&t->epochs.texts);
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) {
         mega_sampler_destroy(t->sampled[i].sampler);
         t->task->free_data(&t->data[i]);
     }
-    mega_free(t->order);
+    mega_free(t->order.samples);
     mega_free(t->stored.order);
 }
 
 mega_status train_check_ends(const trainer *t)
 {
-    const mega_task_data_options o = {.cfg = t->cfg, .tokenizer = t->tokenizer};
+    const mega_task_data_options o = {.cfg = t->cfg, .tokenizer = t->text.tokenizer};
     return t->task->check_data_options == NULL ? MEGA_OK : t->task->check_data_options(&o);
 }
 

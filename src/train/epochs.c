@@ -13,7 +13,7 @@
 bool train_ends_epoch(const trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    return t->epoch_steps > 0 && (iteration % t->epoch_steps == 0 || iteration >= t->train_iters);
+    return t->epochs.steps > 0 && (iteration % t->epochs.steps == 0 || iteration >= t->train_iters);
 }
 
 /* Prints a line as Python's logging does in that script. */
@@ -38,12 +38,12 @@ static void epochs_line(const trainer *t, const char *fmt, ...)
 static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
 {
     const bool leads = mega_world_rank(t->world) == mega_world_host_first(t->world);
-    if (mega_world_size(t->world) == 1) return t->task->make_texts(o, &t->texts);
-    if (!t->task->course->shares_texts) return train_agree(t, t->task->make_texts(o, &t->texts));
+    if (mega_world_size(t->world) == 1) return t->task->make_texts(o, &t->epochs.texts);
+    if (!t->task->course->shares_texts) return train_agree(t, t->task->make_texts(o, &t->epochs.texts));
     mega_status st = train_agree(t, leads ? mega_gpt_share_create(&o->share) : MEGA_OK);
-    if (st == MEGA_OK) st = train_agree(t, leads ? t->task->make_texts(o, &t->texts) : MEGA_OK);
+    if (st == MEGA_OK) st = train_agree(t, leads ? t->task->make_texts(o, &t->epochs.texts) : MEGA_OK);
     if (st == MEGA_OK) st = train_agree(t, train_open_share(t, &o->share));
-    if (st == MEGA_OK) st = train_agree(t, leads ? MEGA_OK : t->task->make_texts(o, &t->texts));
+    if (st == MEGA_OK) st = train_agree(t, leads ? MEGA_OK : t->task->make_texts(o, &t->epochs.texts));
     mega_gpt_share_destroy(o->share);
     return st;
 }
@@ -51,16 +51,16 @@ static mega_status read_in_turn(trainer *t, mega_task_data_options *o)
 static mega_status count_steps(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    const int64_t batch = cfg->engine.optim.global_batch_size, samples = t->texts.samples[MEGA_SPLIT_TRAIN];
+    const int64_t batch = cfg->engine.optim.global_batch_size, samples = t->epochs.texts.samples[MEGA_SPLIT_TRAIN];
     if (cfg->skip_train) return MEGA_OK;
-    t->epoch_steps = (samples + (t->texts.drops_last ? 0 : batch - 1)) / batch;
-    if (t->epoch_steps == 0)
+    t->epochs.steps = (samples + (t->epochs.texts.drops_last ? 0 : batch - 1)) / batch;
+    if (t->epochs.steps == 0)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "--train-data: %lld samples do not fill a batch of %lld (--global-batch-size); give a smaller "
                          "batch, or --keep-last",
                          (long long)samples, (long long)batch);
     if (!mega_options_is_given(cfg->engine.options, "train_iters"))
-        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", t->texts.epochs * t->epoch_steps,
+        MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", t->epochs.texts.epochs * t->epochs.steps,
                                       MEGA_SET_BY_PRESET));
     t->train_iters = cfg->engine.optim.train_iters;
     train_check_options_again(t);
@@ -92,13 +92,13 @@ mega_status train_read_texts(trainer *t)
     static const unsigned needed[] = {MEGA_TOPIC_OPTIONS, MEGA_TOPIC_DATA, MEGA_TOPIC_TOKENIZER};
     const mega_train_options *cfg = t->cfg;
     mega_task_data_options o = {.cfg = cfg,
-                                .tokenizer = t->tokenizer,
-                                .words = t->words,
+                                .tokenizer = t->text.tokenizer,
+                                .words = t->text.words,
                                 .stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL,
                                 .team = t->team,
                                 .stop = t->io != NULL ? t->io->stop : NULL};
-    if (!t->task->course->in_epochs || t->tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
-    if (t->task->read_tokenizer != NULL && t->words == NULL) return MEGA_OK; /* the tokenizer was refused */
+    if (!t->task->course->in_epochs || t->text.tokenizer == NULL || cfg->seq_length < 1) return MEGA_OK;
+    if (t->task->read_tokenizer != NULL && t->text.words == NULL) return MEGA_OK; /* the tokenizer was refused */
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
     train_note(t, "tokenizing the texts");
@@ -115,8 +115,8 @@ static mega_status epochs_begin(trainer *t)
     const long long of_rank = (long long)o->micro_batch_size,
                     micro_batches = o->global_batch_size / o->micro_batch_size / cfg->engine.data_parallel_size;
     epochs_line(t, "***** Running training *****");
-    epochs_line(t, "  Num examples = %lld", (long long)t->texts.samples[MEGA_SPLIT_TRAIN]);
-    epochs_line(t, "  Num Epochs = %lld", (long long)((t->train_iters + t->epoch_steps - 1) / t->epoch_steps));
+    epochs_line(t, "  Num examples = %lld", (long long)t->epochs.texts.samples[MEGA_SPLIT_TRAIN]);
+    epochs_line(t, "  Num Epochs = %lld", (long long)((t->train_iters + t->epochs.steps - 1) / t->epochs.steps));
     epochs_line(t, "  Instantaneous batch size per device = %lld", of_rank);
     epochs_line(t, "  Total train batch size (w. parallel, distributed & accumulation) = %lld",
                 (long long)o->global_batch_size);
@@ -144,12 +144,12 @@ static mega_status run_epoch_evaluation(trainer *t, mega_step_result *r, bool *i
 static int64_t epoch_of(const trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    return iteration > 0 ? (iteration - 1) / t->epoch_steps : 0;
+    return iteration > 0 ? (iteration - 1) / t->epochs.steps : 0;
 }
 
 static double epoch_loss(const trainer *t)
 {
-    return t->epoch_losses > 0 ? t->epoch_loss / (double)t->epoch_losses : NAN;
+    return t->epochs.losses > 0 ? t->epochs.loss / (double)t->epochs.losses : NAN;
 }
 
 static mega_status evaluate_epoch(trainer *t)
@@ -163,7 +163,7 @@ static mega_status evaluate_epoch(trainer *t)
         train_line(t, "a signal ended the evaluation of epoch %lld: no loss is known", (long long)epoch_of(t));
         return MEGA_OK;
     }
-    t->last_validation_loss = r.loss;
+    t->log.last_validation_loss = r.loss;
     t->evaluated = true;
     mega_buffer_puts(&text, "perplexity: ");
     mega_buffer_json_double(&text, exp(r.loss));
@@ -179,9 +179,9 @@ static mega_status evaluate_epoch(trainer *t)
 
 void train_finish_epoch(trainer *t)
 {
-    t->finished_loss = epoch_loss(t);
-    t->epoch_loss = 0;
-    t->epoch_losses = 0;
+    t->epochs.finished_loss = epoch_loss(t);
+    t->epochs.loss = 0;
+    t->epochs.losses = 0;
 }
 
 static mega_status epochs_after(trainer *t)
@@ -225,9 +225,9 @@ static mega_status write_results(const trainer *t)
     const struct {
         const char *key;
         double value;
-    } result[] = {{"perplexity", exp(t->last_validation_loss)},
-                  {"eval_loss", t->last_validation_loss},
-                  {"train_loss", t->finished_loss}};
+    } result[] = {{"perplexity", exp(t->log.last_validation_loss)},
+                  {"eval_loss", t->log.last_validation_loss},
+                  {"train_loss", t->epochs.finished_loss}};
     mega_buffer_puts(&b, "{");
     for (size_t i = 0; i < MEGA_COUNT(result); i++) {
         if (!isfinite(result[i].value)) continue;
@@ -256,7 +256,7 @@ static mega_status epochs_end(trainer *t)
         if (st == MEGA_OK) st = write_results(t);
     }
     MEGA_TRY(train_agree(t, st));
-    t->is_final = true;
+    t->epochs.is_final = true;
     return MEGA_OK;
 }
 

@@ -82,7 +82,7 @@ mega_status train_evaluate(trainer *t, int split, const char *where, bool is_fin
     t->evaluated = true;
     train_line(t, "%.*s", rule, dashes);
     mega_buffer_fini(&text);
-    if (split == MEGA_SPLIT_VALID) t->last_validation_loss = train_evaluation_loss(&sums);
+    if (split == MEGA_SPLIT_VALID) t->log.last_validation_loss = train_evaluation_loss(&sums);
     train_monitor_evaluation(t, split, train_evaluation_loss(&sums), true, is_final);
     return MEGA_OK;
 }

@@ -23,13 +23,13 @@ void train_note(const trainer *t, const char *phase)
 mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
 {
     const mega_train_options *cfg = t->cfg;
-    int32_t word[3] = {t->io->stop != NULL ? (int32_t)*t->io->stop : 0, 0, mega_lock_is_lost(t->lock)};
+    int32_t word[3] = {t->io->stop != NULL ? (int32_t)*t->io->stop : 0, 0, mega_lock_is_lost(t->saves.lock)};
     word[1] = train_is_first(t) && cfg->exit_duration_in_mins > 0 && minutes > (double)cfg->exit_duration_in_mins;
     if (t->world != NULL)
         MEGA_TRY(mega_comm_all_reduce(mega_world_comm(t->world), "signals", word, 3, MEGA_I32, MEGA_REDUCE_MAX));
     t->stop = word[0];
     *late = word[1] != 0;
-    return word[2] != 0 ? train_agree(t, mega_lock_check(t->lock)) : MEGA_OK;
+    return word[2] != 0 ? train_agree(t, mega_lock_check(t->saves.lock)) : MEGA_OK;
 }
 
 mega_status train_stop_check(trainer *t, const char *what)

@@ -24,7 +24,7 @@ mega_status train_check_tokenizer(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     json_t *root;
     MEGA_TRY(mega_run_json(&root, t->checkpoint));
-    const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->tokenizer);
+    const uint64_t there = hex_of(root, "tokenizer_fingerprint"), here = mega_tokenizer_fingerprint(t->text.tokenizer);
     const char *type = json_string_value(json_object_get(root, "tokenizer_type"));
     mega_status st = MEGA_OK;
     if (there == 0 || there == here) {
@@ -39,8 +39,8 @@ mega_status train_check_tokenizer(const trainer *t)
             "--load %s: it was trained with another tokenizer (%s, fingerprint %016llx) than this run's (%s, "
             "%016llx), in which ids have other meanings; leave --tokenizer-type, --vocab-file and --merge-file "
             "out to take the one in the folder, or give --override-tokenizer if the change is meant",
-            cfg->load, type != NULL ? type : "unknown", (unsigned long long)there, mega_tokenizer_type(t->tokenizer),
-            (unsigned long long)here);
+            cfg->load, type != NULL ? type : "unknown", (unsigned long long)there,
+            mega_tokenizer_type(t->text.tokenizer), (unsigned long long)here);
     }
     json_decref(root);
     return st;
@@ -167,8 +167,8 @@ static mega_status read_stored(trainer *t, const json_t *root, const json_t *now
     s->cyclic_epoch = json_integer_value(json_object_get(root, "cyclic_epoch"));
     s->cyclic_permutation = json_integer_value(json_object_get(root, "cyclic_permutation"));
     if (t->task->course->in_epochs) {
-        t->epoch_loss = json_real_value(json_object_get(root, "epoch_loss"));
-        t->epoch_losses = json_integer_value(json_object_get(root, "epoch_losses"));
+        t->epochs.loss = json_real_value(json_object_get(root, "epoch_loss"));
+        t->epochs.losses = json_integer_value(json_object_get(root, "epoch_losses"));
     }
     if (!t->cfg->skip_train && t->cfg->consumed_train_samples > 0) {
         warn_of_options(t, json_object_get(root, "arguments"), now);

@@ -84,8 +84,8 @@ mega_status train_build_data(trainer *t, const mega_task_data_options *o)
                          ? MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their order")
                          : sample_order_join(t, o, &p);
     mega_free(p.data);
-    t->order = p.asked;
-    t->orders = p.count;
+    t->order.samples = p.asked;
+    t->order.parts = p.count;
     return st;
 }
 

@@ -28,12 +28,13 @@ static bool add_order(json_t *root, const trainer *t)
     json_t *order = json_array();
     int64_t permutation;
     bool whole = order != NULL;
-    for (int i = 0; i < t->orders && whole; i++) whole = json_array_append_new(order, json_integer(t->order[i])) == 0;
+    for (int i = 0; i < t->order.parts && whole; i++)
+        whole = json_array_append_new(order, json_integer(t->order.samples[i])) == 0;
     whole = json_object_set_new(root, "data_order", order) == 0 && whole;
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL) {
         const int64_t samples = t->data[MEGA_SPLIT_TRAIN].samples;
         char hash[17];
-        hex_digits(hash, t->order_hash);
+        hex_digits(hash, t->order.hash);
         whole = json_object_set_new(root, "data_order_samples", json_integer(samples)) == 0 && whole;
         whole = json_object_set_new(root, "data_order_hash", json_string(hash)) == 0 && whole;
     }
@@ -52,20 +53,20 @@ static mega_status extra_json(const trainer *t, char **out)
     MEGA_TRY(mega_options_to_json(t->cfg->engine.options, &arguments));
     json_t *stored = mega_json_load(arguments.data, strlen(arguments.data), 0, &error);
     mega_buffer_fini(&arguments);
-    hex_digits(tokenizer, mega_tokenizer_fingerprint(t->tokenizer));
+    hex_digits(tokenizer, mega_tokenizer_fingerprint(t->text.tokenizer));
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL) {
         hex_digits(data, t->task->data_hash(&t->data[MEGA_SPLIT_TRAIN]));
         hex_digits(content, t->content[MEGA_SPLIT_TRAIN]);
     }
     json_t *root = json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "arguments", stored, "tokenizer_fingerprint", tokenizer,
-                             "tokenizer_type", mega_tokenizer_type(t->tokenizer), "data_hash", data,
+                             "tokenizer_type", mega_tokenizer_type(t->text.tokenizer), "data_hash", data,
                              "data_content_hash", content, "run_id", t->run_id);
     const bool whole =
         root != NULL && add_order(root, t) &&
-        (t->epoch_losses == 0 || (add_finite(root, "epoch_loss", t->epoch_loss) &&
-                                  json_object_set_new(root, "epoch_losses", json_integer(t->epoch_losses)) == 0)) &&
-        add_finite(root, train_loss_key(loss, train_loss_name(t)), t->last_loss) &&
-        add_finite(root, "validation_loss", t->last_validation_loss);
+        (t->epochs.losses == 0 || (add_finite(root, "epoch_loss", t->epochs.loss) &&
+                                   json_object_set_new(root, "epoch_losses", json_integer(t->epochs.losses)) == 0)) &&
+        add_finite(root, train_loss_key(loss, train_loss_name(t)), t->log.last_loss) &&
+        add_finite(root, "validation_loss", t->log.last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
     return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
@@ -111,8 +112,8 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char a[32], c[32], d[32];
     t->task->card(&t->network, cfg, b);
-    mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->vocab_rows),
-                       mega_tokenizer_type(t->tokenizer));
+    mega_buffer_printf(b, "| vocabulary | %s ids, %s |\n", train_grouped(c, sizeof c, t->text.vocab_rows),
+                       mega_tokenizer_type(t->text.tokenizer));
     mega_buffer_printf(b, "| parameters | %s |\n",
                        train_grouped(a, sizeof a, mega_params_logical_count(mega_engine_whole(t->engine))));
     mega_buffer_puts(b, "| data | ");
@@ -125,10 +126,10 @@ static mega_status model_card(const trainer *t, mega_buffer *b)
     mega_buffer_printf(b, "| precision | %s, weights saved as %s |\n",
                        mega_dtype_name(cfg->engine.backend.params_dtype),
                        mega_dtype_name(mega_save_dtype_of(cfg->engine.ckpt.save_dtype)));
-    if (isfinite(t->last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->last_loss);
-    if (isfinite(t->last_validation_loss))
-        mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->last_validation_loss,
-                           train_perplexity(t->last_validation_loss));
+    if (isfinite(t->log.last_loss)) mega_buffer_printf(b, "| training loss | %.4f |\n", t->log.last_loss);
+    if (isfinite(t->log.last_validation_loss))
+        mega_buffer_printf(b, "| validation loss, perplexity | %.4f, %.2f |\n", t->log.last_validation_loss,
+                           train_perplexity(t->log.last_validation_loss));
     mega_buffer_puts(b, "\nLoads with ");
     if (!save_is_own(t)) mega_buffer_printf(b, "`%s.from_pretrained` of transformers, and with ", loading_class(t));
     mega_buffer_printf(b, "`megalith %s --load` of this folder.\nAll options of the run are in `state/run.json`.\n",
@@ -151,9 +152,9 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
 {
     const mega_train_options *cfg = t->cfg;
     mega_buffer card = {0};
-    mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->tokenizer));
+    mega_model_shape shape = t->task->shape(&t->network, mega_tokenizer_eod(t->text.tokenizer));
     char *extra = NULL;
-    name_ids(t->tokenizer, &shape);
+    name_ids(t->text.tokenizer, &shape);
     mega_status st = extra_json(t, &extra);
     if (st == MEGA_OK) st = model_card(t, &card);
     st = train_agree(t, st); /* saving is collective, so all ranks must agree first */
@@ -161,7 +162,7 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
         const mega_engine_save_options o = {.folder = cfg->save,
                                             .tag = tag,
                                             .shape = &shape,
-                                            .tokenizer = t->tokenizer,
+                                            .tokenizer = t->text.tokenizer,
                                             .generation_config = t->generation_config,
                                             .save_dtype = mega_save_dtype_of(cfg->engine.ckpt.save_dtype),
                                             .max_shard_size = cfg->engine.ckpt.max_shard_size,
@@ -170,8 +171,8 @@ static mega_status save_write_folder(trainer *t, const char *tag, bool is_whole)
                                             .extra_json = extra,
                                             .model_card = card.data,
                                             /* with --restart only a healthy run removes older ones */
-                                            .keep = t->is_alone ? 0 : (int)cfg->engine.ckpt.keep_checkpoints,
-                                            .lock = t->lock};
+                                            .keep = t->saves.is_alone ? 0 : (int)cfg->engine.ckpt.keep_checkpoints,
+                                            .lock = t->saves.lock};
         st = mega_engine_save(t->engine, &o);
     }
     free(extra);
@@ -220,7 +221,7 @@ mega_status train_save(trainer *t)
 {
     char tag[32];
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
-    if (t->cfg->save == NULL || t->saved_iteration == iteration) return MEGA_OK;
+    if (t->cfg->save == NULL || t->saves.iteration == iteration) return MEGA_OK;
     snprintf(tag, sizeof tag, "step_%lld", (long long)iteration);
     return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
 }
@@ -230,14 +231,14 @@ mega_status train_save(trainer *t)
 static void remove_others(trainer *t)
 {
     mega_status st;
-    if (!t->is_alone || !train_is_first(t)) return;
-    if (t->stop != 0 || t->is_failing) {
+    if (!t->saves.is_alone || !train_is_first(t)) return;
+    if (t->stop != 0 || t->saves.is_failing) {
         mega_warn("--restart: the run ended early, so the checkpoints of the run before stay in %s", t->cfg->save);
         return;
     }
-    st = mega_lock_check(t->lock);
+    st = mega_lock_check(t->saves.lock);
     if (st == MEGA_OK) st = mega_checkpoint_remove_others(t->cfg->save, t->run_id);
-    t->is_alone = st != MEGA_OK;
+    t->saves.is_alone = st != MEGA_OK;
     if (st != MEGA_OK) mega_warn("--restart: a checkpoint of the run before stays: %s", mega_error_message());
 }
 
@@ -249,14 +250,14 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
     MEGA_TRY(save_write_folder(t, tag, is_whole));
-    if (t->saved_iteration < 0 && save_is_own(t))
+    if (t->saves.iteration < 0 && save_is_own(t))
         mega_warn("--save %s: transformers cannot load these checkpoints, as no model of it has this combination of "
                   "options (docs/families.md); their config.json has model_type %s",
                   t->cfg->save, saved_family(t)->model_type);
     train_line(t, "  successfully saved checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
     remove_others(t);
-    t->saved_iteration = iteration;
-    snprintf(t->saved_as, sizeof t->saved_as, "%s", tag != NULL ? tag : "");
+    t->saves.iteration = iteration;
+    snprintf(t->saves.tag, sizeof t->saves.tag, "%s", tag != NULL ? tag : "");
     train_monitor_saved(t);
     return MEGA_OK;
 }
@@ -271,7 +272,7 @@ mega_status train_keep(trainer *t, mega_status st)
     if (!is_of_data || !is_known || !has_trained) return st;
     mega_error_get(&why);
     mega_world_forget_failure(t->world);
-    t->is_failing = true;
+    t->saves.is_failing = true;
     if (t->cfg->save == NULL) mega_warn("without --save nothing of this run is kept");
     if (train_save(t) != MEGA_OK) mega_warn("the state before the failure is not saved: %s", mega_error_message());
     return train_agree(t, mega_error_restore(&why));

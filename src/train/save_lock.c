@@ -22,19 +22,19 @@ static bool has_mistakes(const mega_train_options *cfg)
 mega_status train_lock_save(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    if (!saves(t) || t->lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
+    if (!saves(t) || t->saves.lock != NULL || !mega_folder_exists(cfg->save)) return MEGA_OK;
     /* with a mistake in the command line, this run must not take over --save from another run */
     if (cfg->dry_run || has_mistakes(cfg)) return mega_checkpoint_lock_probe(cfg->save, cfg->save_takeover);
     MEGA_TRY(mega_checkpoint_prepare(cfg->save)); /* reports missing permissions more clearly than the lock does */
-    return mega_checkpoint_lock(cfg->save, cfg->save_takeover, &t->lock);
+    return mega_checkpoint_lock(cfg->save, cfg->save_takeover, &t->saves.lock);
 }
 
 mega_status train_lock_new_save(trainer *t)
 {
     const char *save = t->cfg->save;
-    if (t->lock != NULL) return MEGA_OK;
+    if (t->saves.lock != NULL) return MEGA_OK;
     MEGA_TRY(train_lock_save(t));
-    if (t->lock == NULL || mega_checkpoint_latest(save) < 0) return MEGA_OK;
+    if (t->saves.lock == NULL || mega_checkpoint_latest(save) < 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_BUSY,
                      "--save %s: another run made this folder and saved checkpoints there while this one was starting; "
                      "choose another --save, or start again with --load %s to resume from them",
@@ -128,9 +128,9 @@ mega_status train_identify(trainer *t)
     if (!train_is_first(t)) return MEGA_OK;
     if (saves(t)) MEGA_TRY(mega_checkpoint_check_foreign(t->cfg->save, t->first_iteration, t->train_iters));
     if (t->run_id[0] == '\0') mega_token_make(t->run_id);
-    t->has_begun = true;
+    t->saves.has_begun = true;
     if (!saves(t)) return MEGA_OK;
     MEGA_TRY(mega_checkpoint_write_run_id(t->cfg->save, t->run_id));
-    mega_lock_mark(t->lock);
+    mega_lock_mark(t->saves.lock);
     return MEGA_OK;
 }

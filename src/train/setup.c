@@ -72,8 +72,8 @@ mega_status train_open_checkpoint(trainer *t)
     if (cfg->load == NULL) return MEGA_OK;
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
-    t->is_shape_alone = t->is_plan && mega_checkpoint_is_config(cfg->load);
-    if (t->is_shape_alone) MEGA_TRY(mega_checkpoint_open_config(cfg->load, &t->checkpoint));
+    t->plan.is_shape_alone = t->plan.is_plan && mega_checkpoint_is_config(cfg->load);
+    if (t->plan.is_shape_alone) MEGA_TRY(mega_checkpoint_open_config(cfg->load, &t->checkpoint));
     else
         MEGA_TRY(mega_checkpoint_open_ranks(cfg->load, cfg->load_previous, t->team, ranks, &t->checkpoint));
     if (ranks != NULL) MEGA_TRY(mega_checkpoint_check_shared(t->checkpoint, cfg->load, ranks));
@@ -97,7 +97,7 @@ static int64_t vocabulary_of_plan(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const char *type = cfg->text.tokenizer_type;
-    if (!t->is_plan || cfg->text.vocab_file != NULL) return 0;
+    if (!t->plan.is_plan || cfg->text.vocab_file != NULL) return 0;
     if (t->checkpoint != NULL) {
         const bool has_one = train_names_tokenizer(t) || mega_tokenizer_is_in(mega_checkpoint_folder(t->checkpoint));
         return has_one ? 0 : mega_checkpoint_shape(t->checkpoint)->vocab;
@@ -106,7 +106,7 @@ static int64_t vocabulary_of_plan(trainer *t)
     if (cfg->text.vocab_size > 0) return cfg->text.vocab_size;
     if (cfg->clm.vocab > 0) return cfg->clm.vocab;
     const int64_t own = mega_options_is_given(cfg->engine.options, "tokenizer_type") ? 0 : train_preset_vocabulary(cfg);
-    t->assumed_vocab = own == 0;
+    t->plan.assumed_vocab = own == 0;
     return own > 0 ? own : GPT2_VOCABULARY;
 }
 
@@ -125,7 +125,7 @@ bool train_names_tokenizer(const trainer *t)
 static mega_status keep_generation_config(trainer *t)
 {
     const mega_model_shape *stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL;
-    const bool has_same_end = stored != NULL && stored->eos == mega_tokenizer_eod(t->tokenizer);
+    const bool has_same_end = stored != NULL && stored->eos == mega_tokenizer_eod(t->text.tokenizer);
     if (stored == NULL || !(stored->net.has_ids || has_same_end)) return MEGA_OK;
     return mega_checkpoint_generation_config(t->checkpoint, &t->generation_config);
 }
@@ -134,7 +134,7 @@ static mega_status keep_generation_config(trainer *t)
 static mega_status check_said(const trainer *t)
 {
     mega_buffer wrong = {0};
-    mega_train_compare_tokenizer(t->cfg, t->tokenizer, &wrong);
+    mega_train_compare_tokenizer(t->cfg, t->text.tokenizer, &wrong);
     mega_status st = mega_buffer_check(&wrong, "options against a tokenizer");
     if (st == MEGA_OK && wrong.size > 0)
         st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the tokenizer in the folder of --load:%s", wrong.data);
@@ -145,15 +145,15 @@ static mega_status check_said(const trainer *t)
 static void pad_vocabulary(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    cfg->model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg->make_vocab_size_divisible_by,
+    cfg->model.padded_vocab_size = mega_vocab_pad(t->text.vocab_rows, cfg->make_vocab_size_divisible_by,
                                                   (int)cfg->engine.comm.tensor_model_parallel_size);
 }
 
 mega_status train_open_tokenizer(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    t->vocab = t->vocab_rows = vocabulary_of_plan(t);
-    if (t->vocab > 0) {
+    t->text.vocab = t->text.vocab_rows = vocabulary_of_plan(t);
+    if (t->text.vocab > 0) {
         pad_vocabulary(t);
         return MEGA_OK;
     }
@@ -161,36 +161,36 @@ mega_status train_open_tokenizer(trainer *t)
     const char *folder = t->checkpoint != NULL ? mega_checkpoint_folder(t->checkpoint) : NULL;
     const bool is_of_checkpoint = !train_names_tokenizer(t) && folder != NULL && mega_tokenizer_is_in(folder);
     if (cfg->clm.tokenizer_folder != NULL) {
-        MEGA_TRY(mega_tokenizer_load(cfg->clm.tokenizer_folder, &t->tokenizer));
-        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
+        MEGA_TRY(mega_tokenizer_load(cfg->clm.tokenizer_folder, &t->text.tokenizer));
+        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->text.tokenizer),
                                   MEGA_SET_BY_PRESET));
     } else if (is_of_checkpoint) {
-        MEGA_TRY(mega_tokenizer_load(folder, &t->tokenizer));
-        mega_tokenizer_check_vocab_size(t->tokenizer, cfg->text.vocab_size);
+        MEGA_TRY(mega_tokenizer_load(folder, &t->text.tokenizer));
+        mega_tokenizer_check_vocab_size(t->text.tokenizer, cfg->text.vocab_size);
         MEGA_TRY(check_said(t));
-        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->tokenizer),
+        MEGA_TRY(mega_options_set(cfg->engine.options, "tokenizer_type", mega_tokenizer_type(t->text.tokenizer),
                                   MEGA_SET_BY_CHECKPOINT));
     } else {
-        MEGA_TRY(mega_tokenizer_create(&o, &t->tokenizer));
+        MEGA_TRY(mega_tokenizer_create(&o, &t->text.tokenizer));
     }
     MEGA_TRY(train_check_tokenizer(t));
     MEGA_TRY(train_check_ends(t));
     MEGA_TRY(keep_generation_config(t));
-    if (t->task->read_tokenizer != NULL) MEGA_TRY(t->task->read_tokenizer(t->tokenizer, &t->words));
+    if (t->task->read_tokenizer != NULL) MEGA_TRY(t->task->read_tokenizer(t->text.tokenizer, &t->text.words));
     const int64_t stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint)->vocab : 0;
-    t->vocab = mega_tokenizer_size(t->tokenizer);
-    t->vocab_rows = stored > t->vocab ? stored : t->vocab;
+    t->text.vocab = mega_tokenizer_size(t->text.tokenizer);
+    t->text.vocab_rows = stored > t->text.vocab ? stored : t->text.vocab;
     pad_vocabulary(t);
     return MEGA_OK;
 }
 
 void train_say_tokenizer(const trainer *t)
 {
-    const long long padded = (long long)t->cfg->model.padded_vocab_size, real = (long long)t->vocab_rows;
-    train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->tokenizer));
-    if (t->vocab_rows > t->vocab)
+    const long long padded = (long long)t->cfg->model.padded_vocab_size, real = (long long)t->text.vocab_rows;
+    train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->text.tokenizer));
+    if (t->text.vocab_rows > t->text.vocab)
         train_line(t, " > the checkpoint's vocabulary has %lld ids, the tokenizer's %lld: trained and saved with %lld",
-                   real, (long long)t->vocab, real);
+                   real, (long long)t->text.vocab, real);
     train_line(t, " > padded vocab (size: %lld) with %lld dummy tokens (new size: %lld)", real, padded - real, padded);
 }
 
@@ -218,8 +218,8 @@ void train_plan_iterations(trainer *t)
 mega_status train_make_model(const trainer *t, const mega_train_options *cfg, mega_task_model *out)
 {
     const mega_task_options o = {.cfg = cfg,
-                                 .vocab_rows = t->vocab_rows,
-                                 .words = t->words,
+                                 .vocab_rows = t->text.vocab_rows,
+                                 .words = t->text.words,
                                  .stored = t->checkpoint != NULL ? mega_checkpoint_shape(t->checkpoint) : NULL};
     return t->task->make_model(&o, out);
 }
@@ -280,7 +280,7 @@ static mega_status refuse_shape(const trainer *t, const char *differences)
                          folder, train_takes_shape(t) ? "" : ", or --use-checkpoint-args to take them from it",
                          differences);
     return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: its model was made for another tokenizer (this run's: %s); %s:%s",
-                     folder, mega_tokenizer_type(t->tokenizer),
+                     folder, mega_tokenizer_type(t->text.tokenizer),
                      mega_tokenizer_is_in(folder)
                          ? "leave the options of the tokenizer out to take the one in the folder"
                          : "give the one that it was trained with",

@@ -45,7 +45,7 @@ static mega_status set_up(trainer *t)
     MEGA_TRY(train_profile_open(t));
     train_describe(t);
     if (t->io->is_detailed) train_line(t, "done with setup ...");
-    t->last_line = mega_time_now();
+    t->log.last_line = mega_time_now();
     return MEGA_OK;
 }
 
@@ -63,10 +63,10 @@ static mega_status iterate(trainer *t)
     if (t->cfg->log_optimizer_states_to_tensorboard && train_monitor_is_due(t))
         MEGA_TRY(mega_optimizer_state_norms(mega_engine_optimizer(t->engine), &t->states));
     if (!r.skipped) {
-        t->last_loss = r.loss;
+        t->log.last_loss = r.loss;
         if (t->task->course->in_epochs) {
-            t->epoch_loss += r.loss;
-            t->epoch_losses++;
+            t->epochs.loss += r.loss;
+            t->epochs.losses++;
         }
         train_curve_add(t, r.loss);
     }
@@ -130,7 +130,7 @@ static const char *why_untrained(const trainer *t)
 static mega_status training_train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
-    t->has_described = true;
+    t->log.has_described = true;
     if (t->io->began != NULL) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
         train_line(t, "skipping training (%s%s) ...", why_untrained(t), mega_train_classifies(t->cfg) ? "" : " is on");
@@ -191,15 +191,15 @@ static void say_result(const trainer *t)
             "warning: the loss scale of fp16 was too large in all %lld steps, which were skipped: the weights are "
             "those of the start; train longer, or give a smaller --initial-loss-scale",
             (long long)steps);
-    if (t->is_final)
+    if (t->epochs.is_final)
         train_line(t, "result: model %s; megalith %s --load %s %s", cfg->save, t->task->use, cfg->save,
                    t->task->use_effect);
-    else if (!t->task->course->is_megatrons && t->saved_iteration >= 0)
+    else if (!t->task->course->is_megatrons && t->saves.iteration >= 0)
         train_line(t, "result: checkpoint %s/%s; --resume_from_checkpoint with this folder goes on", cfg->save,
-                   t->saved_as);
-    else if (t->saved_iteration >= 0)
+                   t->saves.tag);
+    else if (t->saves.iteration >= 0)
         train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
-                   (long long)t->saved_iteration, t->task->use, cfg->save, t->task->use_effect);
+                   (long long)t->saves.iteration, t->task->use, cfg->save, t->task->use_effect);
     else if (cfg->skip_train)
         train_line(t, "result: %s; nothing was trained (%s)",
                    t->evaluated ? t->task->course->losses
@@ -241,12 +241,10 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
                  .io = io,
                  .world = io->world,
                  .train_iters = cfg->engine.optim.train_iters,
-                 .saved_iteration = -1,
-                 .is_alone = cfg->restart,
+                 .saves = {.iteration = -1, .is_alone = cfg->restart},
                  .began = mega_time_now(),
-                 .last_loss = NAN,
-                 .finished_loss = NAN,
-                 .last_validation_loss = NAN};
+                 .epochs = {.finished_loss = NAN},
+                 .log = {.last_loss = NAN, .last_validation_loss = NAN}};
     mega_team_stop_on(team, io->stop);
     const mega_status st = training_run(&t);
     mega_team_stop_on(team, NULL); /* a signal must not interrupt what follows */
@@ -257,18 +255,18 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
     train_monitor_close(&t);
     train_trace_retry(&t, true);
     train_curve_close(&t);
-    mega_cpu_meter_destroy(t.meter);
-    mega_buffer_fini(&t.line);
+    mega_cpu_meter_destroy(t.cpu.meter);
+    mega_buffer_fini(&t.log.line);
     mega_engine_destroy(t.engine); /* it reads the data until it is destroyed */
     train_close_data(&t);
-    mega_profile_destroy(t.profile);
+    mega_profile_destroy(t.profile.of);
     t.task->free_model(&t.network);
-    mega_tokenizer_destroy(t.tokenizer);
-    mega_free(t.words);
+    mega_tokenizer_destroy(t.text.tokenizer);
+    mega_free(t.text.words);
     mega_checkpoint_close(t.checkpoint);
     mega_free(t.generation_config);
-    if (st != MEGA_OK && !t.has_begun) mega_lock_give_back(t.lock);
+    if (st != MEGA_OK && !t.saves.has_begun) mega_lock_give_back(t.saves.lock);
     else
-        mega_lock_release(t.lock);
+        mega_lock_release(t.saves.lock);
     return st != MEGA_OK ? mega_error_restore(&failure) : MEGA_OK;
 }

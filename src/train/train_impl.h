@@ -30,7 +30,7 @@ typedef struct train_peak {
  * checkpoint is resumed. */
 typedef struct train_stored {
     uint64_t data, content; /* hashes that data_hash and look_at_data computed */
-    int64_t *order;         /* like trainer.order; the trainer takes ownership */
+    int64_t *order;         /* like trainer.order.samples; the trainer takes ownership */
     int orders;
     int64_t order_samples; /* sum over all parts; 0: the order was not stored */
     uint64_t order_hash;   /* train_order_hash of the first order_samples samples */
@@ -51,78 +51,120 @@ typedef struct train_holds {
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
 typedef struct train_curve train_curve;     /* curve.c */
 
+/* The tokenizer, and the vocabulary that follows from it. */
+typedef struct train_text {
+    mega_tokenizer *tokenizer; /* NULL only in a plan without tokenizer files */
+    void *words;               /* what the task made of it (read_tokenizer) */
+    int64_t vocab;             /* number of ids of the tokenizer; the data may contain only these */
+    int64_t vocab_rows;        /* rows of the model's vocabulary: `vocab`, or more if a checkpoint was padded */
+} train_text;
+
+/* Of a run whose length is said in epochs. */
+typedef struct train_epochs {
+    mega_task_texts texts;
+    int64_t steps; /* of an epoch; 0: the length is said in iterations */
+    double loss;   /* sum of the losses of this epoch's steps */
+    int64_t losses;
+    double finished_loss; /* mean loss of the last epoch that ended; NAN: none */
+    bool is_final;        /* the final model is written */
+} train_epochs;
+
+/* The order of the training samples. */
+typedef struct train_order {
+    int64_t *samples; /* number of samples requested from each part of the training data: sample_order.c */
+    int parts;
+    uint64_t hash; /* train_order_hash of all training samples, when the data were opened */
+    size_t bytes;  /* that it takes, for the data opened last, whether to be checked or to be read */
+} train_order;
+
+typedef struct train_saves {
+    int64_t iteration; /* of the last checkpoint written; -1: none */
+    char tag[32];      /* its tag; "": iter_N */
+    mega_lock *lock;   /* lock of --save; the first rank holds it for all ranks, NULL in the others */
+    bool has_begun;    /* the run has begun to write to --save */
+    bool is_failing;   /* what is saved now is the state before a failure */
+    bool is_alone;     /* --restart: the next save removes the checkpoints of other runs */
+} train_saves;
+
+/* A run that is only planned. */
+typedef struct train_planned {
+    bool is_plan; /* report no option as missing, and show a run that does not fit in memory; else the rest is 0 */
+    bool assumed_vocab;  /* nothing names the vocabulary, so that GPT-2's is assumed */
+    bool is_shape_alone; /* the folder of --load has a config.json and no weights */
+    bool is_aimed;       /* the plan is for another instruction set than `here` */
+    mega_isa here;
+} train_planned;
+
+/* The CPU use of the ranks on the first rank's host, which measures it. */
+typedef struct train_cpu {
+    mega_cpu_meter *meter; /* NULL in the other ranks */
+    mega_cpu_load load;    /* the meter's last result; zero: none yet */
+    bool is_new;           /* there is a new result since the last row of the metrics file */
+} train_cpu;
+
+typedef struct train_log {
+    train_interval interval;
+    double last_loss, last_validation_loss; /* NAN: none yet */
+    double last_line;                       /* monotonic clock, seconds, when the last log line was printed */
+    mega_buffer line;                       /* buffer in which log lines are composed */
+    time_t described;                       /* when the description of the run was first written */
+    bool has_described;                     /* what comes before the first step is printed */
+} train_log;
+
+typedef struct train_profile {
+    mega_profile *of;  /* NULL without --profile-trace and --profile-table */
+    bool is_written;   /* the profile was written */
+    mega_buffer trace; /* trace that could not be written yet; only on the first rank */
+    bool trace_failed;
+} train_profile;
+
 typedef struct trainer {
     mega_train_options *cfg;
     const mega_task *task; /* what this command trains */
-    mega_team *team;
     const mega_train_io *io;
-    mega_world *world;           /* NULL: one rank */
+    mega_team *team;
+    mega_world *world; /* NULL: one rank */
+    double began;
+    int stop; /* signal that some rank received; 0: none */
+    /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
+    char run_id[MEGA_TOKEN_BYTES];
+    train_planned plan;
+
+    /* the model */
+    train_text text;
+    mega_task_model network; /* the task's model; empty until all options are known */
+    mega_engine *engine;
     mega_checkpoint *checkpoint; /* open while the run is being set up, else NULL */
     char *generation_config;     /* of the folder that was loaded, which is saved as it is; NULL: none */
-    mega_tokenizer *tokenizer;   /* NULL only in a plan without tokenizer files */
-    void *words;                 /* what the task made of it (read_tokenizer) */
-    int64_t vocab;               /* number of ids of the tokenizer; the data may contain only these */
-    int64_t vocab_rows;          /* rows of the model's vocabulary: `vocab`, or more if a checkpoint was padded */
-    mega_task_model network;     /* the task's model; empty until all options are known */
-    mega_engine *engine;
-    mega_task_texts texts; /* of a run whose length is said in epochs */
-    int64_t epoch_steps;   /* steps of an epoch; 0: the length is said in iterations */
-    double epoch_loss;     /* sum of the losses of this epoch's steps */
-    int64_t epoch_losses;
-    double finished_loss; /* mean loss of the last epoch that ended; NAN: none */
-    bool is_final;        /* the final model of a run of epochs is written */
+    bool is_loaded;              /* the network is that of a folder */
+    train_stored stored;
+
+    /* the data */
     mega_task_data data[MEGA_SPLIT_COUNT];
     mega_sampled sampled[MEGA_SPLIT_COUNT]; /* the data in the order in which the run reads them */
     mega_dataset training_data;             /* what the engine reads: sampled[MEGA_SPLIT_TRAIN], once it is open */
     uint64_t content[MEGA_SPLIT_COUNT];     /* the hash that look_at_data computes for each split */
+    train_order order;
+
+    /* how far */
     int64_t train_iters;
-    mega_batch_ramp batch;   /* the same as the engine's */
-    int64_t saved_iteration; /* iteration of the last checkpoint written; -1: none */
-    char saved_as[32];       /* its tag; "": iter_N */
     int64_t first_iteration; /* iterations done before this process started */
-    train_stored stored;
-    /* bytes that the order of samples takes, for the data opened last, whether to be checked or to be read */
-    size_t order_bytes;
-    size_t reading_bytes; /* memory that the process held at most when it had read the texts of a run of epochs */
-    int64_t most_planned; /* train_memory_total of the rank that has most */
-    int64_t most_held;    /* mega_memory_peak of the rank that has most, when the run ended */
-    uint64_t order_hash;  /* train_order_hash of all training samples, when the data were opened */
-    int64_t *order;       /* number of samples requested from each part of the training data: sample_order.c */
-    int orders;
+    mega_batch_ramp batch;   /* the same as the engine's */
+    train_epochs epochs;
+    train_saves saves;
     bool evaluated; /* an evaluation loss was printed */
-    /* the run is only planned: report no option as missing, and show a run that does not fit in memory */
-    bool is_plan;
-    bool assumed_vocab; /* only if is_plan: nothing names the vocabulary, so that GPT-2's is assumed */
-    bool is_aimed;      /* only if is_plan: the plan is for another instruction set than `here` */
-    mega_isa here;
-    bool is_shape_alone; /* only if is_plan: the folder of --load has a config.json and no weights */
-    int stop;            /* signal that some rank received; 0: none */
-    double began;
-    train_peak peak; /* peak speed of this rank's team of threads */
-    /* measures the CPU use of the ranks on the first rank's host; NULL in the other ranks */
-    mega_cpu_meter *meter;
-    mega_cpu_load load;                     /* the meter's last result; zero: none yet */
-    bool is_load_new;                       /* there is a new result since the last row of the metrics file */
-    double last_loss, last_validation_loss; /* NAN: none yet */
-    train_interval interval;
-    double last_line;   /* monotonic clock, seconds, when the last log line was printed */
-    mega_buffer line;   /* buffer in which log lines are composed */
-    mega_lock *lock;    /* lock of --save; the first rank holds it for all ranks, NULL in the others */
-    bool has_begun;     /* the run has begun to write to --save */
-    bool is_loaded;     /* the network is that of a folder */
-    time_t described;   /* when the description of the run was first written */
-    bool has_described; /* what comes before the first step is printed */
-    bool is_failing;    /* what is saved now is the state before a failure */
-    bool is_alone;      /* --restart: the next save removes the checkpoints of other runs */
-    /* identifies this run, also after it is resumed. Only on the first rank; "" until the weights are loaded */
-    char run_id[MEGA_TOKEN_BYTES];
+
+    /* what is reported */
+    train_log log;
     train_monitor *monitor;
     mega_state_norms states; /* with --log-optimizer-states-to-tensorboard: those of the last logged iteration */
     train_curve *curve;      /* NULL without a terminal */
-    mega_profile *profile;   /* NULL without --profile-trace and --profile-table */
-    bool profiled;           /* the profile was written */
-    mega_buffer trace;       /* trace that could not be written yet; only on the first rank */
-    bool trace_failed;
+    train_profile profile;
+    train_cpu cpu;
+    train_peak peak;      /* peak speed of this rank's team of threads */
+    size_t reading_bytes; /* memory that the process held at most when it had read the texts of a run of epochs */
+    int64_t most_planned; /* train_memory_total of the rank that has most */
+    int64_t most_held;    /* mega_memory_peak of the rank that has most, when the run ended */
 } trainer;
 
 /* How the length of a run is said, and what follows from that. */

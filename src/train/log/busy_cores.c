@@ -12,7 +12,7 @@ mega_status train_load_open(trainer *t)
     int *pids = mega_calloc((size_t)count, sizeof *pids);
     if (pids == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the ranks of a host");
     mega_status st = MEGA_OK;
-    if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(pids, count, &t->meter);
+    if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(pids, count, &t->cpu.meter);
     mega_free(pids);
     return st;
 }
@@ -22,10 +22,10 @@ mega_status train_load_open(trainer *t)
 void train_load_read(trainer *t, bool is_last_of_interval)
 {
     mega_cpu_load load;
-    if (!mega_cpu_meter_read(t->meter, LEAST_S, &load)) return;
-    t->load = load;
-    t->is_load_new = true;
-    if (is_last_of_interval) mega_cpu_meter_begin(t->meter);
+    if (!mega_cpu_meter_read(t->cpu.meter, LEAST_S, &load)) return;
+    t->cpu.load = load;
+    t->cpu.is_new = true;
+    if (is_last_of_interval) mega_cpu_meter_begin(t->cpu.meter);
 }
 
 int train_load_threads(const trainer *t)

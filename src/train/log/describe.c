@@ -131,7 +131,7 @@ static mega_status put_description(const trainer *t, mega_buffer *b)
     struct tm utc;
     int64_t padded, logical;
     MEGA_TRY(train_plan_count(t, &padded, &logical));
-    gmtime_r(&t->described, &utc);
+    gmtime_r(&t->log.described, &utc);
     strftime(began, sizeof began, "%Y-%m-%d %H:%M:%S UTC", &utc);
     mega_build_id(build);
     mega_buffer_puts(b, MEGA_OUTPUT_ABOUT_MARK);
@@ -161,7 +161,7 @@ void train_describe(trainer *t)
     /* A run that only evaluates adds rows to the metrics of the training that it evaluates. */
     if (metrics == NULL || t->cfg->skip_train || !train_is_first(t)) return;
     if (mega_file_exists(metrics) && !mega_file_is_regular(metrics)) return; /* a pipe has no neighbour */
-    if (t->described == 0) t->described = time(NULL);
+    if (t->log.described == 0) t->log.described = time(NULL);
     char *path = mega_format("%s" MEGA_METRICS_ABOUT, metrics);
     mega_status st = path != NULL ? put_description(t, &b) : MEGA_NO_MEMORY(metrics, "the description of the run");
     if (st == MEGA_OK) st = mega_file_write_atomic(path, b.data, b.size);

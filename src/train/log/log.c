@@ -12,22 +12,22 @@ static bool is_due(const trainer *t, int64_t iteration, double step_s)
 {
     const bool regular = iteration % t->cfg->log_interval == 0;
     const bool end = iteration == t->first_iteration + 1 || iteration == t->train_iters;
-    return regular || end || mega_time_now() + step_s - t->last_line > 58;
+    return regular || end || mega_time_now() + step_s - t->log.last_line > 58;
 }
 
 /* Returns the estimated time left, for training alone, at the speed of this interval. */
 static const char *time_left(const trainer *t, char *out, int size)
 {
     const int64_t iterations = t->train_iters - mega_engine_progress_get(t->engine)->iteration;
-    mega_format_duration(out, size, t->interval.seconds / (double)t->interval.iterations * (double)iterations);
+    mega_format_duration(out, size, t->log.interval.seconds / (double)t->log.interval.iterations * (double)iterations);
     return out;
 }
 
 static void throughput(const trainer *t, double *tokens_s, double *flops, double *palm)
 {
-    *tokens_s = t->interval.seconds > 0 ? (double)t->interval.tokens / t->interval.seconds : 0;
-    *flops = t->interval.seconds > 0 ? t->interval.flops / t->interval.seconds : 0;
-    *palm = t->interval.seconds > 0 ? t->interval.palm / t->interval.seconds : 0;
+    *tokens_s = t->log.interval.seconds > 0 ? (double)t->log.interval.tokens / t->log.interval.seconds : 0;
+    *flops = t->log.interval.seconds > 0 ? t->log.interval.flops / t->log.interval.seconds : 0;
+    *palm = t->log.interval.seconds > 0 ? t->log.interval.palm / t->log.interval.seconds : 0;
 }
 
 static void write_peak(trainer *t, mega_buffer *b, double flops)
@@ -37,17 +37,17 @@ static void write_peak(trainer *t, mega_buffer *b, double flops)
     train_peak_repeat(t);
     const double percent = train_peak_percent(&t->peak, flops);
     mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent,
-                       train_peak_note(note, sizeof note, &t->peak, &t->load, train_load_threads(t)));
+                       train_peak_note(note, sizeof note, &t->peak, &t->cpu.load, train_load_threads(t)));
 }
 
 static void write_line(trainer *t, const mega_step_result *r, double params_norm)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     const double ranks = (double)t->cfg->engine.world_size;
-    const double n = (double)t->interval.iterations;
+    const double n = (double)t->log.interval.iterations;
     double tokens_s, flops, palm;
     char left[32];
-    mega_buffer *const b = &t->line; /* reused for every line, so that nothing is allocated */
+    mega_buffer *const b = &t->log.line; /* reused for every line, so that nothing is allocated */
     b->size = 0;
     b->failed = false;
     throughput(t, &tokens_s, &flops, &palm);
@@ -55,12 +55,12 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     mega_buffer_printf(b, " consumed samples: %12lld |", (long long)p->consumed_samples);
     if (t->cfg->engine.optim.curriculum_learning)
         mega_buffer_printf(b, " consumed tokens: %12lld |", (long long)p->consumed_tokens);
-    mega_buffer_printf(b, " elapsed time per iteration (ms): %.1f |", t->interval.seconds * 1e3 / n);
+    mega_buffer_printf(b, " elapsed time per iteration (ms): %.1f |", t->log.interval.seconds * 1e3 / n);
     if (t->cfg->log_throughput)
         mega_buffer_printf(b, " throughput per GPU (TFLOP/s/GPU): %.1f |", flops / ranks * 1e-12);
     mega_buffer_printf(b, " learning rate: %.3E |", r->lr);
     mega_buffer_printf(b, " global batch size: %5lld |", (long long)r->samples);
-    train_losses_text(t, &t->interval, b);
+    train_losses_text(t, &t->log.interval, b);
     mega_buffer_printf(b, " loss scale: %.1f |", mega_engine_loss_scale(t->engine));
     if (!r->skipped) mega_buffer_printf(b, " grad norm: %.3f |", r->grad_norm);
     if (t->cfg->log_num_zeros_in_grad && !r->skipped)
@@ -69,7 +69,7 @@ static void write_line(trainer *t, const mega_step_result *r, double params_norm
     if (t->cfg->engine.optim.curriculum_learning)
         mega_buffer_printf(b, " curriculum seqlen: %5lld |", (long long)(r->tokens / r->samples));
     mega_buffer_printf(b, " number of skipped iterations: %3lld | number of nan iterations: %3lld |",
-                       (long long)t->interval.skipped, (long long)t->interval.nan);
+                       (long long)t->log.interval.skipped, (long long)t->log.interval.nan);
     mega_buffer_printf(b, " tokens/s: %.1f | TFLOP/s: %.4f | TFLOP/s (PaLM): %.4f |", tokens_s, flops * 1e-12,
                        palm * 1e-12);
     write_peak(t, b, flops / ranks);
@@ -93,8 +93,8 @@ static void write_memory(const trainer *t, int64_t iteration)
 
 static void draw_bar(trainer *t)
 {
-    mega_buffer *const bar = &t->line; /* of log lines: the last one is printed */
-    const double step_s = t->interval.seconds / (double)t->interval.iterations;
+    mega_buffer *const bar = &t->log.line; /* of log lines: the last one is printed */
+    const double step_s = t->log.interval.seconds / (double)t->log.interval.iterations;
     bar->size = 0;
     bar->failed = false;
     train_epochs_bar(t, mega_engine_progress_get(t->engine)->iteration, mega_time_now() - t->began, step_s, bar);
@@ -121,17 +121,17 @@ void train_log_step(trainer *t, const mega_step_result *r, double params_norm, d
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     double palm;
-    t->interval.flops += train_token_flops(t, r, &palm) * (double)r->tokens;
-    t->interval.palm += palm * (double)r->tokens;
-    train_losses_add(&t->interval, r);
-    t->interval.seconds += step_s;
-    t->interval.tokens += r->tokens;
-    t->interval.iterations++;
+    t->log.interval.flops += train_token_flops(t, r, &palm) * (double)r->tokens;
+    t->log.interval.palm += palm * (double)r->tokens;
+    train_losses_add(&t->log.interval, r);
+    t->log.interval.seconds += step_s;
+    t->log.interval.tokens += r->tokens;
+    t->log.interval.iterations++;
     if (is_due(t, iteration, step_s)) {
         write_line(t, r, params_norm);
         if (iteration == t->first_iteration + 1) write_memory(t, iteration);
-        t->last_line = mega_time_now();
+        t->log.last_line = mega_time_now();
     }
     if (t->io->status != NULL) log_draw_status(t, r);
-    if (iteration % t->cfg->log_interval == 0) t->interval = (train_interval){0};
+    if (iteration % t->cfg->log_interval == 0) t->log.interval = (train_interval){0};
 }

@@ -156,10 +156,10 @@ static void write_metrics_row(train_monitor *m, const metrics_row *r)
 /* Adds the load to rows of iterations whose log line measured it again. */
 static void put_load(metrics_row *r, const trainer *t)
 {
-    if (!t->is_load_new) return;
-    put_metric(r, "cpu_taken_by_others", t->load.others);
-    put_metric(r, "cpu_taken_by_hypervisor", t->load.stolen);
-    put_metric(r, "cpu_taken_by_quota", t->load.throttled);
+    if (!t->cpu.is_new) return;
+    put_metric(r, "cpu_taken_by_others", t->cpu.load.others);
+    put_metric(r, "cpu_taken_by_hypervisor", t->cpu.load.stolen);
+    put_metric(r, "cpu_taken_by_quota", t->cpu.load.throttled);
 }
 
 static void step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
@@ -289,7 +289,7 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     mega_status st = MEGA_OK;
     step_row(t, s, params_norm, step_s);
-    t->is_load_new = false;
+    t->cpu.is_new = false;
     if (m->board == NULL && m->wandb == NULL) return;
     if (m->board != NULL) mega_tensorboard_iteration(m->board, iteration);
     if (train_monitor_is_due(t)) st = step_scalars(t, s, params_norm, step_s);

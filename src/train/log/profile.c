@@ -17,7 +17,7 @@ static bool profile_is_wanted(const mega_train_options *cfg)
 mega_status train_profile_check(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
-    if (!profile_is_wanted(cfg) || cfg->skip_train || t->is_plan || cfg->profile_step_start < t->train_iters)
+    if (!profile_is_wanted(cfg) || cfg->skip_train || t->plan.is_plan || cfg->profile_step_start < t->train_iters)
         return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE,
                      "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
@@ -43,15 +43,15 @@ mega_status train_profile_open(trainer *t)
     const int64_t updates =
         2 * (int64_t)mega_update_num_instructions(mega_engine_update_program(t->engine)); /* each, and a wait */
     return mega_profile_create(steps * ((instructions + waits + 2) * micro_batches * chunks + updates + 3),
-                               &t->profile);
+                               &t->profile.of);
 }
 
 bool train_profile_begin(trainer *t)
 {
     const int64_t done = mega_engine_progress_get(t->engine)->iteration;
-    const bool is_inside =
-        t->profile != NULL && !t->profiled && done >= t->cfg->profile_step_start && done < t->cfg->profile_step_end;
-    if (is_inside) mega_engine_profile(t->engine, t->profile);
+    const bool is_inside = t->profile.of != NULL && !t->profile.is_written && done >= t->cfg->profile_step_start &&
+                           done < t->cfg->profile_step_end;
+    if (is_inside) mega_engine_profile(t->engine, t->profile.of);
     return is_inside;
 }
 
@@ -83,12 +83,12 @@ static mega_status write_profile(trainer *t)
 {
     mega_buffer text = {0};
     mega_status st = MEGA_OK;
-    t->profiled = true;
+    t->profile.is_written = true;
     mega_engine_profile(t->engine, NULL);
     if (t->cfg->profile_table && train_is_first(t)) {
         mega_profile_bound bound = {.flops = t->peak.flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
-        mega_profile_table(t->profile, &bound, &text);
+        mega_profile_table(t->profile.of, &bound, &text);
         if (!text.failed) train_asked(t, text.data);
     }
     if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
@@ -100,13 +100,13 @@ mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profil
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     mega_engine_profile(t->engine, NULL);
-    mega_profile_step(t->profile, iteration, began, ended);
+    mega_profile_step(t->profile.of, iteration, began, ended);
     return iteration >= t->cfg->profile_step_end ? write_profile(t) : MEGA_OK;
 }
 
 mega_status train_profile_close(trainer *t)
 {
     const bool began =
-        t->profile != NULL && mega_engine_progress_get(t->engine)->iteration > t->cfg->profile_step_start;
-    return began && !t->profiled ? write_profile(t) : MEGA_OK;
+        t->profile.of != NULL && mega_engine_progress_get(t->engine)->iteration > t->cfg->profile_step_start;
+    return began && !t->profile.is_written ? write_profile(t) : MEGA_OK;
 }

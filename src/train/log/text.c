@@ -23,7 +23,7 @@ void train_line(const trainer *t, const char *fmt, ...)
 {
     char text[2048];
     va_list args;
-    if (!train_is_first(t) || t->io->is_silent || (t->io->is_brief && !t->has_described)) return;
+    if (!train_is_first(t) || t->io->is_silent || (t->io->is_brief && !t->log.has_described)) return;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);

@@ -9,7 +9,7 @@
  * several hosts, each rank's time is relative to when it left a barrier, so that the clocks are aligned. */
 static mega_status common_start(const trainer *t, double *start)
 {
-    double base = 0, first = mega_profile_begin(t->profile);
+    double base = 0, first = mega_profile_begin(t->profile.of);
     if (t->world == NULL) {
         *start = first;
         return MEGA_OK;
@@ -54,25 +54,25 @@ static mega_status gather(const trainer *t, const mega_buffer *mine, mega_buffer
 void train_trace_retry(trainer *t, bool is_last)
 {
     const char *path = t->cfg->profile_trace;
-    if (t->trace.size == 0) return;
+    if (t->profile.trace.size == 0) return;
     mega_status st = mega_folder_create_for(path);
-    if (st == MEGA_OK) st = mega_file_write_atomic(path, t->trace.data, t->trace.size);
+    if (st == MEGA_OK) st = mega_file_write_atomic(path, t->profile.trace.data, t->profile.trace.size);
     if (st == MEGA_OK) train_line(t, "profile: %s; chrome://tracing or ui.perfetto.dev shows it", path);
     else if (is_last)
         mega_warn("--profile-trace %s: the trace is missing: %s", path, mega_error_message());
-    else if (!t->trace_failed)
+    else if (!t->profile.trace_failed)
         mega_warn(
             "--profile-trace: %s; the training continues, and the trace is tried again with each checkpoint and at "
             "the end",
             mega_error_message());
-    t->trace_failed = st != MEGA_OK;
-    if (st == MEGA_OK || is_last) mega_buffer_fini(&t->trace);
+    t->profile.trace_failed = st != MEGA_OK;
+    if (st == MEGA_OK || is_last) mega_buffer_fini(&t->profile.trace);
 }
 
 static mega_status trace_write_file(trainer *t, mega_buffer *whole)
 {
     MEGA_TRY(mega_buffer_check(whole, "the trace; profile fewer steps"));
-    t->trace = *whole;
+    t->profile.trace = *whole;
     *whole = (mega_buffer){0};
     train_trace_retry(t, false);
     return MEGA_OK;
@@ -83,7 +83,7 @@ mega_status train_trace_write(trainer *t)
     mega_buffer mine = {0}, whole = {0};
     mega_profile_rank rank = {.rank = mega_world_rank(t->world), .threads = mega_team_size(t->team)};
     MEGA_TRY(common_start(t, &rank.start));
-    mega_profile_trace_events(t->profile, &rank, &mine);
+    mega_profile_trace_events(t->profile.of, &rank, &mine);
     mega_status st = train_agree(t, mega_buffer_check(&mine, "the trace of a rank; profile fewer steps"));
     mega_profile_trace_head(&whole);
     if (st == MEGA_OK) mega_buffer_puts(&whole, mine.data);

@@ -35,9 +35,9 @@ static size_t saving_bytes(const trainer *t)
 train_holds train_holds_get(const trainer *t)
 {
     return (train_holds){.saving = saving_bytes(t),
-                         .order = t->order_bytes,
+                         .order = t->order.bytes,
                          .sharers = (int)t->cfg->engine.local_world_size,
-                         .tokenizer = mega_tokenizer_bytes(t->tokenizer),
+                         .tokenizer = mega_tokenizer_bytes(t->text.tokenizer),
                          .process = mega_world_process_bytes(t->cfg->engine.world_size)};
 }
 

@@ -25,9 +25,9 @@ static void plan_head(const trainer *t, mega_buffer *out)
     const mega_train_options *cfg = t->cfg;
     char text[32];
     t->task->describe(&t->network, out);
-    mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n", train_grouped(text, sizeof text, t->vocab_rows),
-                       (long long)cfg->model.padded_vocab_size,
-                       t->assumed_vocab ? " (GPT-2's is assumed; --vocab-file says which)" : "");
+    mega_buffer_printf(out, "vocabulary   %s ids, padded to %lld%s\n",
+                       train_grouped(text, sizeof text, t->text.vocab_rows), (long long)cfg->model.padded_vocab_size,
+                       t->plan.assumed_vocab ? " (GPT-2's is assumed; --vocab-file says which)" : "");
     mega_buffer_printf(out, "batch        %lld sequences of %lld tokens, in micro-batches of %lld\n",
                        (long long)cfg->engine.optim.global_batch_size, (long long)cfg->seq_length,
                        (long long)cfg->engine.optim.micro_batch_size);
@@ -202,8 +202,8 @@ static mega_status aim_at_target(trainer *t)
     int isa = MEGA_ISA_PORTABLE;
     if (name == NULL) return MEGA_OK;
     while (isa < (int)MEGA_ISA_AMX && strcmp(mega_isa_name((mega_isa)isa), name) != 0) isa++;
-    t->here = mega_cpu_isa_plan((mega_isa)isa);
-    t->is_aimed = true;
+    t->plan.here = mega_cpu_isa_plan((mega_isa)isa);
+    t->plan.is_aimed = true;
     if ((int)mega_cpu_isa() != isa)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--instruction-set %s: MEGA_ISA=%s lowers it; unset that for a plan", name,
                          mega_isa_name(mega_cpu_isa()));
@@ -255,7 +255,7 @@ static mega_status plan(trainer *t, mega_buffer *out)
     if (t->cfg->print_program) MEGA_TRY(plan_programs(t, out));
     MEGA_TRY(train_plan_schedule(t, out));
     MEGA_TRY(mega_buffer_check(out, "the plan"));
-    if (!t->is_plan || is_elsewhere(t)) return MEGA_OK;
+    if (!t->plan.is_plan || is_elsewhere(t)) return MEGA_OK;
     MEGA_TRY(train_check_memory(t, true));
     return plan_check_stages(t, &most);
 }
@@ -275,14 +275,14 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
                  .io = &io,
                  .world = world,
                  .train_iters = cfg->engine.optim.train_iters,
-                 .is_plan = !cfg->dry_run};
+                 .plan = {.is_plan = !cfg->dry_run}};
     const mega_status st = plan(&t, out);
-    if (t.is_aimed) mega_cpu_isa_plan(t.here);
+    if (t.plan.is_aimed) mega_cpu_isa_plan(t.plan.here);
     mega_engine_destroy(t.engine);
-    if (t.texts.self != NULL) t.task->free_texts(&t.texts);
+    if (t.epochs.texts.self != NULL) t.task->free_texts(&t.epochs.texts);
     t.task->free_model(&t.network);
-    mega_tokenizer_destroy(t.tokenizer);
-    mega_free(t.words);
+    mega_tokenizer_destroy(t.text.tokenizer);
+    mega_free(t.text.words);
     mega_checkpoint_close(t.checkpoint);
     mega_free(t.generation_config);
     return st;

@@ -19,7 +19,7 @@ static size_t rank_bytes_of(const trainer *t, const division *d, size_t limit)
     cfg.engine.comm.tensor_model_parallel_size = d->tp;
     cfg.engine.comm.pipeline_model_parallel_size = d->pp;
     cfg.engine.data_parallel_size = cfg.engine.world_size / d->tp / d->pp;
-    cfg.model.padded_vocab_size = mega_vocab_pad(t->vocab_rows, cfg.make_vocab_size_divisible_by, (int)d->tp);
+    cfg.model.padded_vocab_size = mega_vocab_pad(t->text.vocab_rows, cfg.make_vocab_size_divisible_by, (int)d->tp);
     if (d->recomputes) {
         cfg.engine.graph.recompute_granularity = MEGA_RECOMPUTE_FULL;
         cfg.engine.graph.recompute_method = MEGA_RECOMPUTE_UNIFORM;

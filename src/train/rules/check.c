@@ -37,7 +37,7 @@ static mega_status check_loaded_tokenizer(trainer *t, bool loaded)
  * mistake that explains it. */
 static mega_status know_network(const trainer *t, bool loaded, bool *out)
 {
-    int32_t known = (loaded || !train_takes_shape(t)) && t->vocab > 0 &&
+    int32_t known = (loaded || !train_takes_shape(t)) && t->text.vocab > 0 &&
                     !mega_options_is_faulty(t->cfg->engine.options, MEGA_TOPIC_OPTIONS);
     if (t->world != NULL)
         MEGA_TRY(mega_comm_all_reduce(mega_world_comm(t->world), "mistakes", &known, 1, MEGA_I32, MEGA_REDUCE_MIN));
@@ -59,11 +59,11 @@ static mega_status check_network(trainer *t)
     if (!passed) return MEGA_OK;
     MEGA_TRY(train_find_most_planned(t));
     /* if the shape does not fit as a whole, do not also list each tensor */
-    const bool loads = fits && t->checkpoint != NULL && !t->is_shape_alone;
+    const bool loads = fits && t->checkpoint != NULL && !t->plan.is_shape_alone;
     MEGA_TRY(check_collect(t, loads ? mega_engine_check_tensors(t->engine, t->checkpoint) : MEGA_OK, &passed));
     /* a plan shows a run that does not fit */
-    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_memory(t, false), &passed));
-    if (!t->is_plan) MEGA_TRY(check_collect(t, train_check_space(t), &passed));
+    if (!t->plan.is_plan) MEGA_TRY(check_collect(t, train_check_memory(t, false), &passed));
+    if (!t->plan.is_plan) MEGA_TRY(check_collect(t, train_check_space(t), &passed));
     return check_collect(t, train_profile_check(t), &passed);
 }
 
@@ -82,7 +82,7 @@ mega_status train_check(trainer *t)
     bool loaded, passed, known, is_ours = true;
     MEGA_TRY(train_compare_ranks(t)); /* ranks with different options would make different checks */
     MEGA_TRY(check_collect(t, train_compare_processors(t), &passed));
-    if (!t->is_plan) MEGA_TRY(check_collect(t, train_lock_save(t), &is_ours));
+    if (!t->plan.is_plan) MEGA_TRY(check_collect(t, train_lock_save(t), &is_ours));
     /* While another run writes to --save, it removes old checkpoints, perhaps one that is being read. */
     const char *load = t->cfg->load, *save = t->cfg->save;
     loaded = is_ours || load == NULL || save == NULL || strcmp(load, save) != 0;
@@ -94,8 +94,8 @@ mega_status train_check(trainer *t)
     MEGA_TRY(check_collect(t, train_check_places(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
-    if (!t->is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_used(t), &passed));
+    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_used(t), &passed));
     /* Last, because the number of iterations is known only once the engine is built. */
-    if (!t->is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
+    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

@@ -92,11 +92,11 @@ mega_status train_compare_tokenizers(const trainer *t)
 {
     lines l = {0};
     if (mega_world_size(t->world) == 1) return MEGA_OK;
-    if (t->tokenizer == NULL) snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "no tokenizer");
+    if (t->text.tokenizer == NULL) snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "no tokenizer");
     else
         snprintf(compare_ranks_add_line(&l), MEGA_COMPARED_TEXT, "%s of %lld ids, fingerprint %016llx",
-                 mega_tokenizer_type(t->tokenizer), (long long)t->vocab,
-                 (unsigned long long)mega_tokenizer_fingerprint(t->tokenizer));
+                 mega_tokenizer_type(t->text.tokenizer), (long long)t->text.vocab,
+                 (unsigned long long)mega_tokenizer_fingerprint(t->text.tokenizer));
     return compare_ranks_compare(t, "tokenizers", "give all hosts the same tokenizer files", &l);
 }
 

@@ -61,7 +61,7 @@ static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, s
 {
     mega_task_set set;
     double loss_sum = 0;
-    for (size_t i = 0; t->task->evaluation_set(&t->texts, i, &set); i++) {
+    for (size_t i = 0; t->task->evaluation_set(&t->epochs.texts, i, &set); i++) {
         bool is_whole;
         const double began = mega_time_now();
         result[i] = (set_result){.name = set.name, .is_test = set.is_test};
@@ -85,7 +85,7 @@ static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, s
     train_line(t, " >> |epoch: %lld| overall: correct / total = %lld / %lld = %.4f %%", (long long)epoch,
                (long long)all->correct, (long long)all->total, 100.0 * (double)all->correct / (double)all->total);
     t->evaluated = true;
-    t->last_validation_loss = loss_sum / (double)all->total;
+    t->log.last_validation_loss = loss_sum / (double)all->total;
     return MEGA_OK;
 }
 
@@ -100,7 +100,7 @@ static mega_status sets_evaluate(trainer *t, int64_t epoch, bool is_last)
     if (st == MEGA_OK) st = evaluate_all(t, epoch, result, &count, &all);
     if (st == MEGA_OK && count > 0) {
         if (is_last) say_table(t, result, count, &all);
-        train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->last_validation_loss, false, is_last);
+        train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->log.last_validation_loss, false, is_last);
     }
     mega_free(result);
     return st;
@@ -112,7 +112,7 @@ static mega_status sets_after(trainer *t)
     if (!train_ends_epoch(t)) return MEGA_OK;
     train_finish_epoch(t);
     MEGA_TRY(train_save(t));
-    return sets_evaluate(t, (iteration - 1) / t->epoch_steps, iteration >= t->train_iters);
+    return sets_evaluate(t, (iteration - 1) / t->epochs.steps, iteration >= t->train_iters);
 }
 
 /* The checkpoint at the end of an epoch is written before the epoch is evaluated, so a run that goes on from it cannot
@@ -120,8 +120,8 @@ static mega_status sets_after(trainer *t)
 static mega_status sets_begin(trainer *t)
 {
     const int64_t done = t->first_iteration;
-    const bool is_at_end = done > 0 && done < t->train_iters && t->epoch_steps > 0 && done % t->epoch_steps == 0;
-    return is_at_end ? sets_evaluate(t, done / t->epoch_steps - 1, false) : MEGA_OK;
+    const bool is_at_end = done > 0 && done < t->train_iters && t->epochs.steps > 0 && done % t->epochs.steps == 0;
+    return is_at_end ? sets_evaluate(t, done / t->epochs.steps - 1, false) : MEGA_OK;
 }
 
 /* Evaluates where nothing was trained, or nothing was left to train. */
@@ -131,7 +131,7 @@ static mega_status sets_end(trainer *t)
         MEGA_TRY(sets_evaluate(t, -1, true));
         return train_stop_check(t, "the evaluation");
     }
-    return t->evaluated ? MEGA_OK : sets_evaluate(t, t->train_iters / t->epoch_steps - 1, true);
+    return t->evaluated ? MEGA_OK : sets_evaluate(t, t->train_iters / t->epochs.steps - 1, true);
 }
 
 const train_course train_by_sets = {.is_megatrons = true,
