@@ -499,19 +499,35 @@ static bool is_read_as_held(const source *s, const mega_program *p)
     return true;
 }
 
+/* Writes numbers that are made on the host, as many at a time as there is room for. */
+static void source_write_made(const source *s, const mega_program *p, char *to)
+{
+    double made[16 * PIECE]; /* of any type */
+    const size_t size = mega_dtype_size(s->of.dtype);
+    size_t held = 0;
+    for (int64_t i = 0; i < s->samples; i++)
+        for (int64_t at = 0; at < s->per_sample; at += PIECE) {
+            const part of = {i, at, s->per_sample - at < PIECE ? s->per_sample - at : PIECE};
+            if (held + (size_t)of.count * size > sizeof made) {
+                mega_device_write(to, made, held);
+                to += held;
+                held = 0;
+            }
+            source_make(s, p, of, (char *)made + held);
+            held += (size_t)of.count * size;
+        }
+    mega_device_write(to, made, held);
+}
+
 static void source_write(const source *s, const mega_program *p, char *to)
 {
-    double piece[PIECE]; /* of any type */
-    const size_t size = mega_dtype_size(s->of.dtype);
-    const bool as_held = is_read_as_held(s, p);
-    const int64_t most = as_held ? s->per_sample : PIECE;
-    for (int64_t i = 0; i < s->samples; i++)
-        for (int64_t at = 0; at < s->per_sample; at += most) {
-            const part of = {i, at, s->per_sample - at < most ? s->per_sample - at : most};
-            if (!as_held) source_make(s, p, of, piece);
-            mega_device_write(to + (size_t)(i * s->per_sample + at) * size,
-                              as_held ? source_values(s, i, at) : (const void *)piece, (size_t)of.count * size);
-        }
+    const size_t bytes = (size_t)s->per_sample * mega_dtype_size(s->of.dtype);
+    if (!is_read_as_held(s, p)) source_write_made(s, p, to);
+    else if (s->column->input.per_sample == s->per_sample) /* one after the other in the batch, too */
+        mega_device_write(to, source_values(s, 0, 0), (size_t)s->samples * bytes);
+    else
+        for (int64_t i = 0; i < s->samples; i++)
+            mega_device_write(to + (size_t)i * bytes, source_values(s, i, 0), bytes);
 }
 
 /* Numbers of the engine as labels. */
