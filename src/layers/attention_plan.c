@@ -77,16 +77,16 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
     const char *name = p->name;
     if (!(o->dropout >= 0.0 && o->dropout < 1.0))
         return LAYER_FAIL(MEGA_ERR_USAGE, b, name, "dropout %g of attention; expected 0 <= p < 1",
-                          isnan(o->dropout) ? fabs(o->dropout) : o->dropout);
+                          layer_shown(o->dropout));
     if (!(o->scale >= 0.0 && isfinite(o->scale)))
         return LAYER_FAIL(MEGA_ERR_USAGE, b, name,
                           "scale %g of attention; expected a finite number above 0, or 0 for "
                           "1 / sqrt(head_dim)",
-                          isnan(o->scale) ? fabs(o->scale) : o->scale);
+                          layer_shown(o->scale));
     if (!(o->softcap >= 0.0 && isfinite(o->softcap)))
         return LAYER_FAIL(MEGA_ERR_USAGE, b, name,
                           "soft-cap %g of attention; expected a finite number above 0, or 0 for none",
-                          isnan(o->softcap) ? fabs(o->softcap) : o->softcap);
+                          layer_shown(o->softcap));
     if (o->has_window && (o->window_left < -1 || o->window_right < -1))
         return LAYER_FAIL(MEGA_ERR_USAGE, b, name,
                           "a window of %lld positions to the left and %lld to the right; expected 0 or "

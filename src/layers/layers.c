@@ -283,7 +283,7 @@ mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tenso
     if (!(p >= 0.0 && p < 1.0))
         mega_builder_fail(b,
                           MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", dropout \"%s\": probability %g; expected 0 <= p < 1",
-                                    b->path, name == NULL ? "" : name, isnan(p) ? fabs(p) : p));
+                                    b->path, name == NULL ? "" : name, layer_shown(p)));
     if (p > 0.0 && b->mode == MEGA_TRAIN) {
         const mega_tensor sample = layer_own_rows(b, layer_row_input(b, "sample_id"));
         const mega_tensor position = layer_own_rows(b, layer_row_input(b, "seq_position"));

@@ -4,6 +4,7 @@
 
 #include "megalith/graph.h"
 #include "megalith/layers.h"
+#include <math.h>
 
 /* A failure of the layer `name` of builder b, whose message begins with the layer's path and name; NULL: it has
  * none. */
@@ -11,6 +12,12 @@
     LAYER_FAIL_AT(code, (b)->path, (name) != NULL ? (name) : "without a name", __VA_ARGS__, "")
 #define LAYER_FAIL_AT(code, path, name, format, ...) \
     MEGA_FAIL(code, "layer \"%s\", %s: " format "%s", path, name, __VA_ARGS__)
+
+/* A number in a message: a NaN without its sign, which means nothing. */
+static inline double layer_shown(double number)
+{
+    return isnan(number) ? fabs(number) : number;
+}
 
 /* Declares and returns the parameter NAME.KIND of a layer, such as "fc.weight". */
 mega_tensor layer_param(const mega_builder *b, const char *name, const char *kind, int64_t rows, int64_t columns,
