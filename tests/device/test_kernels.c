@@ -60,6 +60,7 @@ typedef struct device_call {
     uint64_t args[64]; /* of the op, with addresses of the device */
     mirror part[MAX_BLOCKS + 2];
     int num_parts;
+    mega_step_block step; /* with addresses of the device */
 } device_call;
 
 static cu_address mirror_add(device_call *d, char *host, size_t bytes, bool is_output)
@@ -107,8 +108,9 @@ static mega_cuda_call call_begin(device_call *d, const check *k, const mega_cuda
     own->scratch = own->handle = own->packed = NULL;
     own->step = NULL;
     for (size_t i = 0; i < kernel->args_bytes / sizeof *d->args; i++) d->args[i] = translated(d, k, d->args[i]);
-    own->step =
-        (const mega_step_block *)(uintptr_t)mirror_add(d, (char *)(uintptr_t)head->step, sizeof *head->step, false);
+    d->step = *head->step;
+    d->step.kv_length = (const int32_t *)(uintptr_t)translated(d, k, (uint64_t)(uintptr_t)d->step.kv_length);
+    own->step = (const mega_step_block *)(uintptr_t)mirror_add(d, (char *)&d->step, sizeof d->step, false);
     const mega_cuda_call call = kernel->call(d->args);
     if (call.scratch > 0) own->scratch = (void *)(uintptr_t)mirror_add(d, NULL, call.scratch, true);
     return call;
@@ -256,6 +258,7 @@ static int64_t work_of(const check *k, const void *args)
     const mega_gemm_args *const g = args;
     const mega_attention_args *const a =
         strcmp(k->kernel, "attention") == 0 ? args : &((const mega_attention_grad_args *)args)->forward;
+    if (strcmp(k->kernel, "attention_cached") == 0) return 0;
     if (strcmp(k->kernel, "gemm") == 0) return g->m * g->n * g->k / 100;
     if (!is_attention(k)) return k->work / 250;
     return a->batch * a->heads * a->seq * a->keys;

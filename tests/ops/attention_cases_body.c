@@ -174,7 +174,6 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         {.bias_buckets = 16, .bias_distance = 30, .bias_one_side = true},
         {.bias_buckets = 6, .bias_distance = 5, .has_window = true, .window_left = 9},
     };
-    static const int32_t lengths[] = {0, 7, 38};
     for (int64_t i = 0; i < 4 * COUNT(rules) && rows == 1 && cols == 1; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 5;
         const mega_attention_rules *r = &rules[i / 4];
@@ -183,7 +182,7 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         check k = check_begin("attention_cached", type, "%lld rows, rules %lld, ring %d", (long long)n,
                               (long long)i / 4, is_ring);
         enum { B = 3, H = 4, G = 2, D = 20 };
-        const int64_t capacity = is_ring ? r->window_left + n : 40;
+        const int64_t capacity = is_ring ? r->window_left + n : 180; /* (several tiles) */
         mega_attention_cached_args a = {.batch = B, .rows = n, .capacity = capacity, .heads = H, .kv_heads = G};
         a.head_dim = D, a.ld_q = H * D + 1, a.ld_kv = G * D + 2, a.ld_out = H * D + 3, a.scale = 0.3;
         a.head_begin = 1, a.rules = *r, a.is_ring = is_ring;
@@ -193,6 +192,9 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         a.out = check_output_add(&k, "out", type, B * n * a.ld_out);
         a.k_cache = check_output_add(&k, "k_cache", type, B * capacity * G * D);
         a.v_cache = check_output_add(&k, "v_cache", type, B * capacity * G * D);
+        k.row = a.ld_out;
+        int32_t *lengths = check_bytes(&k, B * sizeof *lengths);
+        lengths[0] = 0, lengths[1] = 7, lengths[2] = is_ring ? 38 : (int32_t)capacity - 2;
         const mega_step_block lengths_block = {.kv_length = lengths}; /* of the last sequence, rows pass the capacity */
         a.head.step = &lengths_block;
         check_run(&k, &mega_plain_attention_cached, &mega_cpu_attention_cached, &a, &a.head);

@@ -252,6 +252,14 @@ CALL(attention_grad, mega_attention_grad_args)
     return c;
 }
 
+CALL(attention_cached, mega_attention_cached_args)
+{
+    if (!has_attention(a->head_dim, &a->rules)) return no_kernels;
+    mega_cuda_call c = elements(TYPED(attention_cached_append), a->batch * a->rows, a->kv_heads * a->head_dim);
+    add_attention(&c, TYPED(attention_cached), a->rows, a->heads, a->batch, 0);
+    return c;
+}
+
 ONE(column_sum, mega_column_sum_args, by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols))
 ONE(xent, mega_xent_args, by_rows(TYPED(xent), a->rows))
 ONE(xent_max, mega_xent_max_args, by_rows("xent_max", a->rows))
@@ -447,6 +455,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(column_sum),
     ROW(attention),
     ROW(attention_grad),
+    ROW(attention_cached),
     ROW(xent),
     ROW(xent_max),
     ROW(xent_sum),
