@@ -1533,6 +1533,7 @@ class mega_writer(Structure):
 mega_writer_create = _function("mega_writer_create", _checked, _text, POINTER(POINTER(mega_writer)))
 mega_writer_create_large = _function(
     "mega_writer_create_large", _checked, _text, POINTER(POINTER(mega_writer)))
+mega_writer_large_memory = _function("mega_writer_large_memory", c_size_t, c_size_t)
 mega_writer_expect = _function("mega_writer_expect", None, POINTER(mega_writer), c_int64)
 mega_writer_append_to = _function(
     "mega_writer_append_to", _checked, _text, POINTER(POINTER(mega_writer)))

@@ -232,11 +232,9 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
     return b != NULL && i >= 0 && i < b->samples ? &b->sample[i] : NULL;
 }
 
-#define OF_BATCH "a batch has as many as mega_batch_num_samples says, one of a micro-batch --micro-batch-size"
-
 static bool is_sample(const mega_sample *s, const char *call)
 {
-    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; " OF_BATCH, call);
+    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; expected a sample of a batch", call);
     return s != NULL;
 }
 
@@ -284,7 +282,7 @@ static mega_status batch_set(mega_sample *s, const char *name, mega_dtype dtype,
 {
     if (s == NULL || name == NULL || values == NULL)
         return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s",
-                         s == NULL      ? "the sample is NULL; " OF_BATCH
+                         s == NULL      ? "the sample is NULL; a batch has as many as mega_batch_num_samples says"
                          : name == NULL ? "the name of the input is NULL; give it"
                                         : "the array of values is NULL; give it");
     const int at = batch_find(s->batch, name);
@@ -346,11 +344,21 @@ static const float *weights_of(const mega_batch *b, const column *labels)
     return are_alike ? (const float *)(const void *)b->column[at].values : NULL;
 }
 
+static mega_status check_weights(const mega_batch *b, const column *labels)
+{
+    const float *weight = weights_of(b, labels);
+    double sum = 0; /* the loss is divided by it; 0: no row counts */
+    for (int64_t i = 0; weight != NULL && i < b->samples * labels->input.per_sample; i++) sum += weight[i];
+    if (!(sum < 0)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": weights sum to %g; expected 0 or more", labels->input.weights, sum);
+}
+
 static mega_status check_labels(const mega_batch *b, const column *c, const mega_sample *s)
 {
     const int64_t n = c->input.per_sample, first = s->row * n;
     const int32_t *label = (const int32_t *)(const void *)c->values + first;
     const float *weight = weights_of(b, c);
+    if (s->row == 0) MEGA_TRY(check_weights(b, c));
     for (int64_t i = 0; i < n; i++) {
         if ((label[i] >= 0 && label[i] < c->input.classes) || label[i] == c->input.ignored) continue;
         if (weight != NULL && weight[first + i] == 0) continue;

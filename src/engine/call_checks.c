@@ -78,7 +78,8 @@ mega_status engine_check_has_loss(const mega_engine *e, const char *call)
 mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
 {
     static const char call[] = "mega_engine_train_batch";
-    static const char *const rows[] = {[ENGINE_BATCH_NONE] = "not filled",
+    static const char *const rows[] = {[ENGINE_BATCH_NONE] =
+                                           "not filled (an evaluation or a step in between empties them)",
                                        [ENGINE_BATCH_OF_MICRO_BATCH] = "those of one micro-batch",
                                        [ENGINE_BATCH_OF_EVALUATION] = "those of an evaluation"};
     MEGA_TRY(engine_check_given(e, call, "out", out));

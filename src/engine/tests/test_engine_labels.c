@@ -136,6 +136,20 @@ static void rows_that_do_not_count(void **state)
             "label -100 (number 0 of sample 0, row 0 of the batch); expected 0 to 2, one of 3 classes, or 255");
 }
 
+/* A loss is divided by the sum of its weights. */
+static void weights_below_zero(void **state)
+{
+    digits d = all_right();
+    mega_step_result r;
+    (void)state;
+    d.has_weights = true;
+    d.weight[3] = -15; /* with the other fifteen: 0 */
+    need(step(&d, &r));
+    assert_true(r.loss == 0);
+    d.weight[3] = -16;
+    refused(&d, "input \"weight\": weights sum to -1; expected 0 or more");
+}
+
 /* Numbers of the engine as labels: 16 samples, of 3 classes. */
 static void labels_of_the_model(void **state)
 {
@@ -208,9 +222,8 @@ static void targets_of_a_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_of_no_class),
-        cmocka_unit_test(rows_that_do_not_count),
-        cmocka_unit_test(labels_of_the_model),
+        cmocka_unit_test(labels_of_no_class),      cmocka_unit_test(rows_that_do_not_count),
+        cmocka_unit_test(weights_below_zero),      cmocka_unit_test(labels_of_the_model),
         cmocka_unit_test(targets_of_a_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

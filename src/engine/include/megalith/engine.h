@@ -167,7 +167,10 @@ MEGA_CHECK_RESULT mega_status mega_engine_initialize(mega_engine *e, uint32_t se
  *
  * where m is i / b in the batch of a step, and in the batch of a micro-batch the number of micro-batches that this rank
  * has completed since the last update. So a step reads the same samples for any number of ranks, as long as
- * micro-batches * d * b is the same. */
+ * micro-batches * d * b is the same.
+ *
+ * Each call begins the batch anew: what was filled since the last one is gone. There is one batch, so an evaluation
+ * or a step empties it too; a step on a batch that is not filled again is MEGA_ERR_USAGE. */
 mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* i: sample of the last batch returned; -1: e is NULL */
