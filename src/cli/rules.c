@@ -541,6 +541,7 @@ static const struct {
      .command = rule_outputs},
     {FOR_REPORT, MEGA_TOPIC_WRITTEN, .command = rule_report_output},
     {FOR_CONFIG, MEGA_TOPIC_WRITTEN, .command = rule_config_output},
+    {FOR_RUN, 0, .train = mega_train_rule_nothing_kept},
 };
 
 void cli_check_options(mega_options *o, bool shape)

@@ -537,9 +537,8 @@ static void hidden(void **state)
     assert_int_equal(chmod(locked, 0700), 0);
 }
 
-static void rights(void **state)
+static void rights(void **state __attribute__((unused)))
 {
-    (void)state;
     const char *folder = mega_kit_temp_folder();
     if (geteuid() == 0) mega_kit_skip("root may write everywhere");
     assert_int_equal(chmod(folder, 0500), 0);
@@ -549,18 +548,19 @@ static void rights(void **state)
 }
 
 /* The warning appears before hours of training, not after them. */
-static void weights_that_nobody_keeps(void **state)
+static void weights_that_nobody_keeps(void **state __attribute__((unused)))
 {
-    (void)state;
     static const char note[] = "no --save: the trained weights will not be kept";
-    const char *folder = mega_kit_temp_folder();
     mega_command_options c;
+    const char *folder = mega_kit_temp_folder();
     kit_parse(&c, "pretrain_gpt", in_folder(RUN "--train-iters 3", folder));
     kit_assert_has(kit_notes, note);
     mega_command_options_fini(&c);
     kit_parse(&c, "pretrain_gpt", in_folder(RUN "--train-iters 3 --save @/a", folder));
     assert_null(strstr(kit_notes, note));
     mega_command_options_fini(&c);
+    kit_refuse("pretrain_gpt", in_folder(RUN "--train-iters 3 --lr -1", folder), "--lr"); /* mistakes are read alone */
+    assert_null(strstr(kit_notes, note));
 }
 
 static int make_data_of_run(void **state __attribute__((unused)))

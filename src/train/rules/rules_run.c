@@ -69,7 +69,12 @@ void mega_train_rule_saving(mega_train_options *cfg)
         mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, where progress.txt is kept",
                              mega_options_origin(cfg->engine.options, "log_progress"));
     }
-    if (cfg->skip_train || !train_is_pretraining(cfg)) return; /* run_clm has a rule of its own */
+}
+
+void mega_train_rule_nothing_kept(mega_train_options *cfg)
+{
+    if (mega_options_problems(cfg->engine.options) > 0) return; /* the mistakes alone are to be read */
+    if (cfg->skip_train || !train_is_pretraining(cfg)) return;  /* run_clm has a rule of its own */
     if (cfg->save == NULL)
         mega_options_warn(cfg->engine.options,
                           "no --save: the trained weights will not be kept; --save FOLDER keeps them");

@@ -189,6 +189,7 @@ void mega_train_rule_length_of_training(mega_train_options *cfg);
 void mega_train_rule_curriculum(mega_train_options *cfg);
 void mega_train_rule_loading(mega_train_options *cfg);
 void mega_train_rule_saving(mega_train_options *cfg);
+void mega_train_rule_nothing_kept(mega_train_options *cfg); /* the last of all rules: a warning */
 void mega_train_rule_profiled_steps(mega_train_options *cfg);
 void mega_train_rule_stages(mega_train_options *cfg);
 void mega_train_rule_sequence_parallel(mega_train_options *cfg);
