@@ -210,12 +210,6 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e);
 }
 
-/* For getters, which return no status. Returns false and leaves a message if e is NULL. */
-static bool engine_is_given(const mega_engine *e, const char *call)
-{
-    return engine_check_given(e, call, "e", e) == MEGA_OK;
-}
-
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
@@ -239,69 +233,6 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->model.parts);
     engine_chunks_memory(e, &m);
     *out = m;
-}
-
-const mega_program *mega_engine_program(const mega_engine *e, bool train)
-{
-    if (!engine_is_given(e, "mega_engine_program")) return NULL;
-    return train ? e->programs.train : e->programs.evaluate;
-}
-
-const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
-{
-    if (!engine_is_given(e, "mega_engine_chunk_program")) return NULL;
-    if (chunk >= 0 && chunk < e->programs.chunks)
-        return train ? e->programs.chunk[chunk].train : e->programs.chunk[chunk].evaluate;
-    (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
-                    e->programs.chunks - 1);
-    return NULL;
-}
-
-int mega_engine_chunks(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_chunks") ? e->programs.chunks : 0;
-}
-
-const mega_update *mega_engine_update_program(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_update_program") ? e->update : NULL;
-}
-
-mega_params *mega_engine_params(const mega_engine *e)
-{
-    if (engine_check_free(e, "mega_engine_params") != MEGA_OK) return NULL;
-    return mega_update_wait(e->update) == MEGA_OK ? e->params : NULL;
-}
-
-const mega_params *mega_engine_whole(const mega_engine *e)
-{
-    if (!engine_is_given(e, "mega_engine_whole")) return NULL;
-    return mega_model_parts_params(e->model.parts);
-}
-
-const mega_model_parts *mega_engine_parts(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_parts") ? e->model.parts : NULL;
-}
-
-mega_optimizer *mega_engine_optimizer(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
-}
-
-const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
-}
-
-const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_step_schedule") ? &e->options.step_schedule : NULL;
-}
-
-mega_engine_progress *mega_engine_progress_get(mega_engine *e)
-{
-    return engine_is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
 }
 
 /* Allocates all large buffers of the device in one mapping: first the persistent ones, then the region that programs

@@ -1,4 +1,4 @@
-/* Queries that do not communicate: settings and counters, under DeepSpeed's names. */
+/* Queries that do not communicate: settings and counters, under DeepSpeed's names, and the parts of an engine. */
 #include "engine_calls.h"
 #include "engine_step.h"
 #include <math.h>
@@ -126,4 +126,69 @@ bool mega_engine_is_first_stage(const mega_engine *e)
 bool mega_engine_is_last_stage(const mega_engine *e)
 {
     return query_is_given(e, "mega_engine_is_last_stage") && e->layout->pp.rank == e->layout->pp.size - 1;
+}
+
+/* ---- what an engine consists of ---- */
+
+const mega_program *mega_engine_program(const mega_engine *e, bool train)
+{
+    if (!query_is_given(e, "mega_engine_program")) return NULL;
+    return train ? e->programs.train : e->programs.evaluate;
+}
+
+const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, bool train)
+{
+    if (!query_is_given(e, "mega_engine_chunk_program")) return NULL;
+    if (chunk >= 0 && chunk < e->programs.chunks)
+        return train ? e->programs.chunk[chunk].train : e->programs.chunk[chunk].evaluate;
+    (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
+                    e->programs.chunks - 1);
+    return NULL;
+}
+
+int mega_engine_chunks(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_chunks") ? e->programs.chunks : 0;
+}
+
+const mega_update *mega_engine_update_program(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_update_program") ? e->update : NULL;
+}
+
+mega_params *mega_engine_params(const mega_engine *e)
+{
+    if (engine_check_free(e, "mega_engine_params") != MEGA_OK) return NULL;
+    return mega_update_wait(e->update) == MEGA_OK ? e->params : NULL;
+}
+
+const mega_params *mega_engine_whole(const mega_engine *e)
+{
+    if (!query_is_given(e, "mega_engine_whole")) return NULL;
+    return mega_model_parts_params(e->model.parts);
+}
+
+const mega_model_parts *mega_engine_parts(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_parts") ? e->model.parts : NULL;
+}
+
+mega_optimizer *mega_engine_optimizer(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_optimizer") ? e->optimizer : NULL;
+}
+
+const mega_lr_schedule *mega_engine_schedule(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_schedule") ? &e->options.schedule : NULL;
+}
+
+const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_step_schedule") ? &e->options.step_schedule : NULL;
+}
+
+mega_engine_progress *mega_engine_progress_get(mega_engine *e)
+{
+    return query_is_given(e, "mega_engine_progress_get") ? &e->progress : NULL;
 }
