@@ -1,6 +1,5 @@
 /* Optimizers whose training and evaluation use different weights, y and x. Both are kept: to compute one from the other
  * would round, and a run that evaluates or resumes would differ from one that does not. */
-#include "megalith/device_memory.h"
 #include "megalith/optimizer_state.h"
 #include "optimizer_impl.h"
 
@@ -21,32 +20,15 @@ void *mega_optimizer_weight(const mega_optimizer *o, int param)
     return optimizer_state_at(o, 0, p->bucket, p->offset + mega_params_owned(o->params, param).first);
 }
 
-typedef struct exchange {
-    char *a, *b;
-} exchange;
-
-static void exchange_part(void *user, int thread, int64_t begin, int64_t end)
-{
-    const exchange *x = user;
-    (void)thread;
-    for (int64_t i = begin; i < end; i++) {
-        const char kept = x->a[i];
-        x->a[i] = x->b[i];
-        x->b[i] = kept;
-    }
-}
-
 bool mega_optimizer_show(mega_optimizer *o, bool average)
 {
-    const int64_t size = (int64_t)mega_dtype_size(mega_params_acc_dtype(o->params));
     if (!mega_optimizer_averages(o) || o->updates == 0 || o->shows_average == average) return false;
-    mega_device_begin();
     for (int i = 0; i < o->num_update; i++) {
         const mega_optimizer_call *c = &o->work[i].call;
-        exchange x = {c->param, c->state[0]};
-        mega_team_for(o->options.queue.team, c->count * size, 1 << 16, exchange_part, &x);
+        const mega_exchange_args a = {
+            .head = {.dtype = mega_params_acc_dtype(o->params)}, .a = c->param, .b = c->state[0], .count = c->count};
+        optimizer_run(o, MEGA_KERNEL_exchange, &a);
     }
-    mega_device_end();
     o->shows_average = average;
     return true;
 }

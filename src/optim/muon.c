@@ -23,39 +23,21 @@ double muon_scale(mega_muon_scale mode, double rows, double cols)
     return sqrt(fmax(1, rows / cols));
 }
 
-typedef struct muon_pass {
-    const mega_optimizer_call *call;
-    void *grad;
-} muon_pass;
-
-#define REAL    float
-#define NAME(x) x##_f32
-#include "muon_body.c"
-#undef REAL
-#undef NAME
-#define REAL    double
-#define NAME(x) x##_f64
-#include "muon_body.c"
-
-enum { MUON_GRAIN = 4096 }; /* elements that a thread claims at a time (bench_optimizer) */
-
 void muon_prepare(mega_optimizer *o, int i)
 {
-    const optimizer_work *w = &o->work[i];
     const optimizer_span *r = &o->update[i];
-    muon_pass pass = {&w->call, mega_params_grad_at(o->params, r->bucket, r->begin)};
-    mega_team_for(o->options.queue.team, w->call.count, MUON_GRAIN,
-                  w->compute == MEGA_F64 ? muon_momentum_f64 : muon_momentum_f32, &pass);
+    mega_formula_args a = elementwise_args(&o->work[i], MEGA_KERNEL_muon_momentum);
+    a.state[1] = mega_params_grad_at(o->params, r->bucket, r->begin);
+    optimizer_run(o, MEGA_KERNEL_muon_momentum, &a);
 }
 
 void muon_update(mega_optimizer *o, int i)
 {
-    optimizer_work w = o->work[i];
+    const optimizer_work *w = &o->work[i];
     const whole_tensor *t = &o->tensor[o->update[i].tensor];
-    const mega_optimizer_row row = {.update = w.compute == MEGA_F64 ? muon_step_f64 : muon_step_f32};
     const double scale =
-        muon_scale((mega_muon_scale)ARGUMENT(&w.call, muon_scale), (double)t->whole[0], (double)t->whole[1]);
-    w.call.grad_factor = scale * ARGUMENT(&w.call, muon_extra_scale);
-    if (ARGUMENT(&w.call, l2) != 0) w.call.weight_decay = 0; /* it is in the momentum */
-    mega_optimizer_row_run(&row, o->options.queue.team, &w);
+        muon_scale((mega_muon_scale)ARGUMENT(&w->call, muon_scale), (double)t->whole[0], (double)t->whole[1]);
+    mega_formula_args a = elementwise_args(w, MEGA_KERNEL_muon_step);
+    a.number[1] = w->call.lr * (scale * a.number[1]);
+    optimizer_run(o, MEGA_KERNEL_muon_step, &a);
 }

@@ -21,7 +21,7 @@ typedef struct coefficient_set {
     double a, b, c;
 } coefficient_set;
 
-enum { MOST_SETS = 8, NORM_CHUNK = 16384, TILE = 32, GRAMS = 4, MOST_GROWTH = 1 << 16 };
+enum { MOST_SETS = 8, GRAMS = 4, MOST_GROWTH = 1 << 16, SUM_BYTES = 64 };
 
 /* As in Megatron-LM's (Emerging-Optimizers) tables of these names: after the last set of polar_express and cans it is
  * used again, after the others the first one. */
@@ -94,11 +94,6 @@ static size_t gram_bytes(const newton_schulz *n)
     return round_up((size_t)(gram_size(n) * gram_size(n)) * mega_dtype_size(n->acc));
 }
 
-static int64_t norm_chunks(const newton_schulz *n)
-{
-    return (n->rows * n->cols + NORM_CHUNK - 1) / NORM_CHUNK;
-}
-
 typedef enum product { GRAM, SMALL, STEP } product;
 
 /* GRAM: XX' or X'X. SMALL: a product of two matrices of that size, which is symmetric. STEP: the next X, a matrix of
@@ -124,18 +119,20 @@ static mega_gemm_args product_args(const newton_schulz *n, product which)
     return a;
 }
 
-static const mega_kernel *product_kernel(const newton_schulz *n)
+static size_t kernel_bytes(const newton_schulz *n, mega_kernel_id id, const void *args)
 {
-    return mega_kernel_of(n->backend, MEGA_KERNEL_gemm);
+    const mega_kernel *k = mega_kernel_of(n->backend, id);
+    return k->scratch == NULL ? 0 : round_up(k->scratch(args, mega_team_size(n->queue.team)));
 }
 
-static size_t product_bytes(const newton_schulz *n)
+/* Scratch of the kernels. */
+static size_t kernels_bytes(const newton_schulz *n)
 {
-    const mega_kernel *k = product_kernel(n);
-    size_t most = round_up((size_t)norm_chunks(n) * sizeof(double));
-    for (product p = GRAM; p <= STEP && k->scratch != NULL; p++) {
+    const mega_matrix_squares_args squares = {.head = {.dtype = n->acc}, .count = n->rows * n->cols};
+    size_t most = kernel_bytes(n, MEGA_KERNEL_matrix_squares, &squares);
+    for (product p = GRAM; p <= STEP; p++) {
         const mega_gemm_args a = product_args(n, p);
-        const size_t bytes = round_up(k->scratch(&a, mega_team_size(n->queue.team)));
+        const size_t bytes = kernel_bytes(n, MEGA_KERNEL_gemm, &a);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -143,7 +140,7 @@ static size_t product_bytes(const newton_schulz *n)
 
 size_t newton_schulz_scratch(const newton_schulz *n)
 {
-    return 2 * matrix_bytes(n) + GRAMS * gram_bytes(n) + product_bytes(n);
+    return 2 * matrix_bytes(n) + GRAMS * gram_bytes(n) + SUM_BYTES + kernels_bytes(n);
 }
 
 void *newton_schulz_matrix(const newton_schulz *n)
@@ -163,11 +160,6 @@ static double run_work(const newton_schulz *n, int64_t steps)
 {
     const double size = (double)gram_size(n), all = (double)(n->rows * n->cols);
     return size * all / 2 + run_products(steps) / 2 * size * size * size + size * all;
-}
-
-static int64_t smaller_size(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* The steps of the run that begins with step number `begin`: as many as rounding errors allow, or 1 where that takes
@@ -195,76 +187,54 @@ newton_schulz_cost newton_schulz_cost_of(const newton_schulz *n)
     return c;
 }
 
-/* ---- work of the team ---- */
+/* ---- a run ---- */
 
 enum { A, S, Q, FREE }; /* the matrices of the size of A */
 
 typedef struct schulz_job {
     const newton_schulz *n;
-    const void *in;
-    void *gram[GRAMS], *out;
-    void *half; /* the symmetric matrix whose lower half is known: `mirrored` and `polynomial` complete it */
-    double *chunk;
-    double factor;
-    coefficient_set k;
-    int64_t size; /* of each gram */
+    void *gram[GRAMS];
+    double *sum; /* the squares of the matrix */
     void *scratch;
 } schulz_job;
 
-#define REAL    float
-#define NAME(x) x##_f32
-#include "newton_schulz_body.c"
-#undef REAL
-#undef NAME
-#define REAL    double
-#define NAME(x) x##_f64
-#include "newton_schulz_body.c"
-
-static void run_part(const schulz_job *job, int64_t items, int64_t grain, mega_team_part *narrow, mega_team_part *wide)
+static void schulz_run(const newton_schulz *n, mega_kernel_id id, const void *args)
 {
-    schulz_job copy = *job;
     mega_device_begin();
-    mega_team_for(job->n->queue.team, items, grain, job->n->acc == MEGA_F64 ? wide : narrow, &copy);
+    mega_kernel_of(n->backend, id)->run(&n->queue, args);
     mega_device_end();
 }
 
 /* Writes in / |in| to out; a norm below 1e-7 counts as 1e-7, as in PyTorch and Megatron-LM. */
-static mega_status normalize(schulz_job *job)
+static mega_status normalize(const schulz_job *job, const void *in, void *out)
 {
     const newton_schulz *n = job->n;
-    const int64_t count = n->rows * n->cols;
-    double squares = 0;
-    run_part(job, count, NORM_CHUNK, squares_f32, squares_f64);
-    for (int64_t i = 0; i < norm_chunks(n); i++) {
-        double chunk;
-        mega_device_read(&chunk, &job->chunk[i], sizeof chunk);
-        squares += chunk;
-    }
+    const mega_matrix_squares_args squares = {
+        .head = {.dtype = n->acc, .scratch = job->scratch}, .sum = job->sum, .x = in, .count = n->rows * n->cols};
+    const mega_matrix_scale_args scale = {
+        .head = {.dtype = n->acc}, .y = out, .x = in, .squares = job->sum, .count = n->rows * n->cols};
+    schulz_run(n, MEGA_KERNEL_matrix_squares, &squares);
     if (n->sums != NULL)
-        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "norm of a matrix", &squares, 1, MEGA_F64, MEGA_REDUCE_SUM));
-    job->factor = 1 / fmax(sqrt(squares), 1e-7);
-    run_part(job, count, NORM_CHUNK, scaled_f32, scaled_f64);
+        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "norm of a matrix", job->sum, 1, MEGA_F64, MEGA_REDUCE_SUM));
+    schulz_run(n, MEGA_KERNEL_matrix_scale, &scale);
     return MEGA_OK;
 }
 
 static void multiply(const schulz_job *job, product which, const void *a, const void *b, void *c)
 {
-    const newton_schulz *n = job->n;
-    mega_gemm_args args = product_args(n, which);
+    mega_gemm_args args = product_args(job->n, which);
     args.head.scratch = job->scratch;
     args.a = a;
     args.b = b;
     args.c = c;
-    mega_device_begin();
-    product_kernel(n)->run(&n->queue, &args);
-    mega_device_end();
+    schulz_run(job->n, MEGA_KERNEL_gemm, &args);
 }
 
-static void multiply_symmetric(schulz_job *job, product which, const void *a, const void *b, void *c)
+static void multiply_symmetric(const schulz_job *job, product which, const void *a, const void *b, void *c)
 {
+    const mega_mirror_args both = {.head = {.dtype = job->n->acc}, .s = c, .size = gram_size(job->n)};
     multiply(job, which, a, b, c);
-    job->half = c;
-    run_part(job, job->size, TILE, mirrored_f32, mirrored_f64);
+    schulz_run(job->n, MEGA_KERNEL_mirror, &both);
 }
 
 static void swap(schulz_job *job, int i, int j)
@@ -279,10 +249,11 @@ static void swap(schulz_job *job, int i, int j)
 static void step_of_run(schulz_job *job, int64_t i, bool is_first, bool is_last)
 {
     void **g = job->gram;
-    job->k = set_of(job->n->coefficients, i);
+    const coefficient_set k = set_of(job->n->coefficients, i);
+    const mega_polynomial_args polynomial = {
+        .head = {.dtype = job->n->acc}, .s = g[S], .x = g[A], .size = gram_size(job->n), .a = k.a, .b = k.b, .c = k.c};
     multiply(job, SMALL, g[A], g[A], g[S]);
-    job->half = g[S];
-    run_part(job, job->size, TILE, polynomial_f32, polynomial_f64);
+    schulz_run(job->n, MEGA_KERNEL_polynomial, &polynomial);
     if (!is_last) {
         multiply_symmetric(job, SMALL, g[S], g[A], g[FREE]);
         multiply_symmetric(job, SMALL, g[S], g[FREE], g[A]);
@@ -302,7 +273,7 @@ static mega_status run_of_steps(schulz_job *job, int64_t begin, int64_t end, con
     void **g = job->gram;
     multiply_symmetric(job, GRAM, from, from, g[A]);
     if (n->sums != NULL)
-        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "products of a matrix", g[A], job->size * job->size, n->acc,
+        MEGA_TRY(mega_comm_all_reduce(n->sums->comm, "products of a matrix", g[A], gram_size(n) * gram_size(n), n->acc,
                                       MEGA_REDUCE_SUM));
     for (int64_t i = begin; i < end; i++) step_of_run(job, i, i == begin, i + 1 == end);
     multiply(job, STEP, n->by_columns ? from : g[Q], n->by_columns ? g[Q] : from, to);
@@ -312,11 +283,10 @@ static mega_status run_of_steps(schulz_job *job, int64_t begin, int64_t end, con
 mega_status newton_schulz_run(const newton_schulz *n, const void *in, void **out)
 {
     char *x[2] = {n->scratch, n->scratch + matrix_bytes(n)}, *gram = x[1] + matrix_bytes(n);
-    char *scratch = gram + GRAMS * gram_bytes(n);
-    schulz_job job = {
-        .n = n, .in = in, .out = x[0], .chunk = (double *)(void *)scratch, .size = gram_size(n), .scratch = scratch};
+    char *sum = gram + GRAMS * gram_bytes(n);
+    schulz_job job = {.n = n, .sum = (double *)(void *)sum, .scratch = sum + SUM_BYTES};
     for (int i = 0; i < GRAMS; i++) job.gram[i] = gram + (size_t)i * gram_bytes(n);
-    MEGA_TRY(normalize(&job));
+    MEGA_TRY(normalize(&job, in, x[0]));
     void *from = x[0];
     for (int64_t begin = 0, end; begin < n->steps; begin = end) {
         end = begin + run_steps(n, begin);

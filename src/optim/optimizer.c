@@ -1,5 +1,6 @@
 /* The optimizer as an object: its row, its moments over this rank's slices of the flat buffers, and the update of a
  * span of elements. The update program (update_run.c) says which spans, when. */
+#include "elementwise.h"
 #include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/optim.h"
@@ -61,13 +62,16 @@ static size_t moment_bytes(const mega_optimizer *o, int moment)
 /* Memory of the sums over whole tensors. */
 static size_t chunk_sum_bytes(const mega_optimizer *o)
 {
-    int64_t longest = 0;
-    if (optimizer_scope_of(o) != SCOPE_NORM) return 0;
+    mega_lamb_moments_args longest = {.count = 0};
+    const mega_kernel *k = mega_kernel_of(o->options.backend, MEGA_KERNEL_lamb_moments);
+    if (optimizer_scope_of(o) != SCOPE_NORM || k->scratch == NULL) return 0;
     for (int i = 0; i < o->num_update; i++)
-        if (o->update[i].end - o->update[i].begin > longest) longest = o->update[i].end - o->update[i].begin;
-    return (size_t)(longest / LAMB_CHUNK + 1) * 2 * sizeof(double);
+        if (o->update[i].end - o->update[i].begin > longest.count)
+            longest.count = o->update[i].end - o->update[i].begin;
+    return k->scratch(&longest, mega_team_size(o->options.queue.team));
 }
 
+/* A pair for each tensor, and the trust ratio of that which is updated. */
 static size_t tensor_sum_bytes(const mega_optimizer *o)
 {
     return optimizer_scope_of(o) != SCOPE_NORM ? 0 : ((size_t)o->num_tensors + 1) * 2 * sizeof(double);
@@ -120,7 +124,6 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     mega_optimizer *o = mega_calloc(1, sizeof *o);
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
     *o = chosen;
-    if (mega_params_acc_dtype(params) == MEGA_F64) o->options.backend = MEGA_BACKEND_PLAIN;
     o->params = params;
     o->layout = layout;
     mega_status st = check_held(o);
@@ -136,7 +139,7 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
 
 /* ---- memory ---- */
 
-enum { MOST_MEMORY = MEGA_OPTIMIZER_STATES + 2 };
+enum { MOST_MEMORY = MEGA_OPTIMIZER_STATES + 6 };
 
 typedef struct device_memory {
     void **at;
@@ -154,6 +157,10 @@ static int memory_of_device(mega_optimizer *o, device_memory list[MOST_MEMORY])
         list[n++] = (device_memory){&o->norm_scratch, o->norm_scratch_bytes, "sums of a norm"};
     if (optimizer_wide_bytes(o) > 0)
         list[n++] = (device_memory){&o->wide, optimizer_wide_bytes(o), "widened gradients"};
+    if (chunk_sum_bytes(o) > 0) list[n++] = (device_memory){&o->chunk_sum, chunk_sum_bytes(o), "sums of chunks"};
+    if (tensor_sum_bytes(o) > 0) list[n++] = (device_memory){&o->tensor_sum, tensor_sum_bytes(o), "norms of tensors"};
+    list[n++] = (device_memory){&o->block, sizeof(mega_update_block), "the check of a step"};
+    list[n++] = (device_memory){&o->state_sum, optimizer_states_bytes(o), "norms of states"};
     return n;
 }
 
@@ -165,8 +172,6 @@ void mega_optimizer_destroy(mega_optimizer *o)
     for (int i = 0; i < count && !o->is_lent; i++)
         if (*memory[i].at != NULL) mega_pages_free(*memory[i].at, memory[i].bytes);
     mega_free(o->copies);
-    mega_free(o->tensor_sum);
-    mega_free(o->chunk_sum);
     mega_free(o->tensor);
     mega_free(o->work);
     mega_free(o->update);
@@ -177,7 +182,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
     size_t bytes = o->norm_scratch_bytes + optimizer_wide_bytes(o) + chunk_sum_bytes(o) + tensor_sum_bytes(o) +
-                   optimizer_copies_bytes(o);
+                   sizeof(mega_update_block) + optimizer_states_bytes(o) + optimizer_copies_bytes(o);
     for (int i = 0; i < moments_of(o); i++) bytes += moment_bytes(o, i);
     return bytes;
 }
@@ -209,6 +214,7 @@ static void bind_span(mega_optimizer *o, int i)
     const bool is_rounded = compute != mega_params_acc_dtype(o->params);
     *w = (optimizer_work){.compute = compute,
                           .backend = o->options.backend,
+                          .block = o->block,
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
     int states = 0;
     for (int k = 0; k < moments_of(o); k++) {
@@ -246,18 +252,6 @@ size_t mega_optimizer_region_bytes(mega_optimizer *o)
     return bytes;
 }
 
-static mega_status allocate_sums(mega_optimizer *o)
-{
-    const size_t chunks = chunk_sum_bytes(o), tensors = tensor_sum_bytes(o);
-    if (chunks == 0) return MEGA_OK;
-    o->chunk_sum = mega_malloc(chunks);
-    o->tensor_sum = mega_malloc(tensors);
-    if (o->chunk_sum == NULL || o->tensor_sum == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the norms of %d tensors", o->num_tensors);
-    lamb_begin(o);
-    return MEGA_OK;
-}
-
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
@@ -269,7 +263,6 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     device_memory memory[MOST_MEMORY];
     const int count = memory_of_device(o, memory);
     for (int i = 0; i < count; i++) MEGA_TRY(mega_region_take(region, memory[i].at, memory[i].bytes, memory[i].what));
-    MEGA_TRY(allocate_sums(o));
     if (optimizer_copies_bytes(o) > 0) o->copies = mega_malloc(optimizer_copies_bytes(o));
     if (optimizer_copies_bytes(o) > 0 && o->copies == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for copies of what %s updates", o->row->name);
@@ -355,7 +348,7 @@ void optimizer_advance(mega_optimizer *o, double lr)
 
 bool optimizer_compresses(const mega_optimizer *o)
 {
-    return o->builtin != NULL && o->builtin->momentum != NULL;
+    return o->builtin != NULL && o->builtin->momentum != MEGA_KERNEL_NONE;
 }
 
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update)
@@ -382,6 +375,7 @@ static void span_numbers(mega_optimizer *o, int i, const mega_optimizer_call *ca
     const double decay = o->update[i].own_decay > 0 ? o->update[i].own_decay : call->weight_decay;
     w->call.weight_decay = o->update[i].decay ? decay : 0;
     w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
+    w->factor = o->options.maximize ? -1 : 1;
 }
 
 void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call)
@@ -395,12 +389,13 @@ void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call 
 static void momentum_of(mega_optimizer *o, int i, const optimizer_work *w)
 {
     (void)i;
-    o->builtin->momentum(&o->options.queue, w);
+    elementwise_run(&o->options.queue, w, o->builtin->momentum);
 }
 
 void optimizer_span_momentum(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
     span_numbers(o, i, call);
+    o->work[i].factor *= o->layout->dp.size;
     mega_device_begin();
     optimizer_each_piece(o, i, momentum_of);
     mega_device_end();
@@ -416,7 +411,7 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
     mega_device_begin();
     if (o->builtin->run != NULL) o->builtin->run(&o->options.queue, w);
     else
-        mega_optimizer_row_run(o->row, o->options.queue.team, w);
+        elementwise_run(&o->options.queue, w, o->builtin->formula);
     mega_device_end();
 }
 
@@ -432,30 +427,22 @@ void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *
     mega_device_end();
 }
 
-/* Updates what this rank owns of one buffer: few numbers, so on one thread. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added)
 {
     const mega_param *p = mega_params_get(o->params, param);
     const mega_range owned = mega_params_owned(o->params, param);
-    const mega_dtype acc = mega_params_acc_dtype(o->params);
-    const bool is_rounded = mega_params_compute_dtype(o->params) != acc;
+    const bool is_rounded = mega_params_compute_dtype(o->params) != mega_params_acc_dtype(o->params);
     const int64_t first = p->offset + owned.first;
     if (owned.count == 0) return;
-    void *master = mega_params_master_at(o->params, p->bucket, first);
-    const void *sum = mega_params_grad_at(o->params, p->bucket, first);
-    uint16_t *weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL;
-    mega_device_begin();
-    for (int64_t i = 0; i < owned.count; i++) {
-        if (acc == MEGA_F64) {
-            double *m = master;
-            m[i] = kept * m[i] + added * ((const double *)sum)[i];
-            continue;
-        }
-        float *m = master;
-        m[i] = (float)(kept * (double)m[i] + added * (double)((const float *)sum)[i]);
-        if (is_rounded) weight[i] = mega_f32_to_half(m[i], mega_params_compute_dtype(o->params));
-    }
-    mega_device_end();
+    const mega_running_args a = {.head = {.dtype = mega_params_compute_dtype(o->params)},
+                                 .y = mega_params_master_at(o->params, p->bucket, first),
+                                 .weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL,
+                                 .x = mega_params_grad_at(o->params, p->bucket, first),
+                                 .count = owned.count,
+                                 .kept = kept,
+                                 .added = added,
+                                 .block = o->block};
+    optimizer_run(o, MEGA_KERNEL_running, &a);
 }
 
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)

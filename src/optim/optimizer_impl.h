@@ -33,8 +33,11 @@ struct mega_optimizer {
     optimizer_work *work;                                   /* [num_update] */
     whole_tensor *tensor;                                   /* of an optimizer that needs whole tensors */
     int num_tensors, rounds;
-    double *tensor_sum;        /* Lamb: [num_tensors][2] squares of the parameter and of its step */
-    double *chunk_sum;         /* Lamb: the same of a chunk of a tensor, for the largest tensor */
+    /* of the device */
+    void *tensor_sum; /* Lamb: double[num_tensors][2] squares of the parameter and of its step, then a trust ratio */
+    void *chunk_sum;  /* Lamb: scratch of the first pass */
+    void *state_sum;  /* of optimizer_states.c */
+    void *block;      /* mega_update_block: what the check of a step decides */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
     void *wide;   /* float[OPTIMIZER_PIECE], of the device: gradients held in 16 bits, widened (optimizer_pieces.c);
                      NULL: there are none */
@@ -90,8 +93,9 @@ mega_status optimizer_cut_spans(mega_optimizer *o);
 /* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
 bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p);
 
+size_t optimizer_states_bytes(const mega_optimizer *o); /* optimizer_states.c: of o->state_sum */
+
 /* lamb.c */
-enum { LAMB_CHUNK = 16384 }; /* elements whose squares are summed together */
 void lamb_begin(mega_optimizer *o);
 void lamb_prepare(mega_optimizer *o, int i);
 void lamb_update(mega_optimizer *o, int i);
@@ -100,13 +104,12 @@ void lamb_update(mega_optimizer *o, int i);
 void muon_prepare(mega_optimizer *o, int i); /* the momentum; a matrix's gradient becomes what is orthogonalized */
 void muon_update(mega_optimizer *o, int i);  /* the gradient is the orthogonalized matrix */
 
-/* optimizer_norm.c. sum[3] as the kernel of norms writes it: squares, zeros, values that are not finite. */
+/* optimizer_norm.c. Three sums as the kernel of norms writes them: squares, zeros, values that are not finite. */
 size_t optimizer_norm_scratch(const mega_optimizer *o);
 typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_t element);
-/* Sets the sums to what they are before the first span: the padding, which is no zero gradient, is taken off. */
-void optimizer_norm_begin(const mega_optimizer *o, double sum[3]);
-void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at *at, double sum[3]);
-void optimizer_norm_add_gradients(mega_optimizer *o, int span, double sum[3]);
+/* Sets the block to what it is before the first span: the padding, which is no zero gradient, is taken off. */
+void optimizer_norm_begin(mega_optimizer *o);
+void optimizer_norm_add_gradients(mega_optimizer *o, int span); /* to the sums of the block */
 mega_norm_result optimizer_norm_result(const double sum[3]);
 
 #endif

@@ -1,35 +1,40 @@
 /* Norms over the elements that a rank counts, and the search for values that are not finite. */
+#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 #include <math.h>
 
-static const mega_kernel *norm_kernel(const mega_optimizer *o)
+enum { RESULT_BYTES = 64 }; /* first in the scratch: three sums, of a norm that is not the gradients' */
+
+static double *norm_result(const mega_optimizer *o)
 {
-    return mega_kernel_of(o->options.backend, MEGA_KERNEL_norm);
+    return o->norm_scratch;
 }
 
-static mega_norm_args norm_args(const mega_optimizer *o, const optimizer_span *r, optimizer_numbers_at *at, double *out)
+/* The sums over a range are added to those at `out`. */
+static mega_norm_args norm_args(const mega_optimizer *o, void *out, const void *x, int64_t count)
 {
-    return (mega_norm_args){.head = {.dtype = mega_params_acc_dtype(o->params), .scratch = o->norm_scratch},
-                            .out = out,
-                            .x = at == NULL ? NULL : at(o->params, r->bucket, r->begin),
-                            .count = r->end - r->begin};
+    char *const scratch = o->norm_scratch;
+    return (mega_norm_args){
+        .head = {.dtype = mega_params_acc_dtype(o->params), .scratch = scratch == NULL ? NULL : scratch + RESULT_BYTES},
+        .out = out,
+        .x = x,
+        .count = count,
+        .adds = true};
 }
 
 /* Scratch for the longest range that the kernel ever gets: a counted span, or a single tensor. */
 size_t optimizer_norm_scratch(const mega_optimizer *o)
 {
-    const mega_kernel *k = norm_kernel(o);
-    optimizer_span longest = {0};
-    double out[3];
-    if (k->scratch == NULL) return 0;
+    const mega_kernel *k = mega_kernel_of(o->options.backend, MEGA_KERNEL_norm);
+    int64_t longest = 0;
+    if (k->scratch == NULL) return RESULT_BYTES;
     for (int i = 0; i < o->num_counted; i++)
-        if (o->counted[i].end - o->counted[i].begin > longest.end)
-            longest.end = o->counted[i].end - o->counted[i].begin;
+        if (o->counted[i].end - o->counted[i].begin > longest) longest = o->counted[i].end - o->counted[i].begin;
     for (int i = 0; i < mega_params_count(o->params); i++)
-        if (mega_params_owned(o->params, i).count > longest.end) longest.end = mega_params_owned(o->params, i).count;
-    const mega_norm_args a = norm_args(o, &longest, NULL, out);
-    return k->scratch(&a, mega_team_size(o->options.queue.team));
+        if (mega_params_owned(o->params, i).count > longest) longest = mega_params_owned(o->params, i).count;
+    const mega_norm_args a = norm_args(o, NULL, NULL, longest);
+    return RESULT_BYTES + k->scratch(&a, mega_team_size(o->options.queue.team));
 }
 
 int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param)
@@ -56,45 +61,60 @@ static int64_t padding_elements(const mega_optimizer *o)
     return o->walked - real;
 }
 
-void optimizer_norm_begin(const mega_optimizer *o, double sum[3])
+/* What is counted before the first span. */
+static double counted_zeros(const mega_optimizer *o)
 {
-    sum[0] = sum[2] = 0;
-    sum[1] = mega_params_shards(o->params).rank == 0 ? -(double)padding_elements(o) : 0;
+    return mega_params_shards(o->params).rank == 0 ? -(double)padding_elements(o) : 0;
 }
 
-void optimizer_norm_add(const mega_optimizer *o, int span, optimizer_numbers_at *at, double sum[3])
+void optimizer_norm_begin(mega_optimizer *o)
 {
-    double part[3];
-    const mega_norm_args a = norm_args(o, &o->counted[span], at, part);
+    const mega_update_block b = {.zeros = counted_zeros(o), .updates = (double)o->updates};
+    mega_device_write(o->block, &b, sizeof b);
+}
+
+/* Adds the sums over numbers of the acc type. */
+static void add_numbers(const mega_optimizer *o, const void *x, int64_t count, void *out)
+{
+    const mega_norm_args a = norm_args(o, out, x, count);
     optimizer_run(o, MEGA_KERNEL_norm, &a);
-    for (int j = 0; j < 3; j++) sum[j] += part[j];
 }
 
-/* Adds the sums over gradients that are held in 16 bits. */
-static void add_pieces(mega_optimizer *o, int bucket, int64_t first, int64_t count, double sum[3])
+/* Adds the sums over gradients. */
+static void add_gradients(mega_optimizer *o, int bucket, int64_t first, int64_t count, void *out)
 {
+    if (!optimizer_is_held_in_half(o, bucket)) {
+        add_numbers(o, mega_params_grad_at(o->params, bucket, first), count, out);
+        return;
+    }
     for (int64_t at = 0; at < count; at += OPTIMIZER_PIECE) {
         const int64_t n = count - at < OPTIMIZER_PIECE ? count - at : OPTIMIZER_PIECE;
-        const optimizer_span piece = {.end = n};
-        double part[3];
-        mega_norm_args a = norm_args(o, &piece, NULL, part);
-        a.x = optimizer_widen(o, bucket, first + at, n);
-        optimizer_run(o, MEGA_KERNEL_norm, &a);
-        for (int j = 0; j < 3; j++) sum[j] += part[j];
+        add_numbers(o, optimizer_widen(o, bucket, first + at, n), n, out);
     }
 }
 
-void optimizer_norm_add_gradients(mega_optimizer *o, int span, double sum[3])
+void optimizer_norm_add_gradients(mega_optimizer *o, int span)
 {
     const optimizer_span *r = &o->counted[span];
-    if (optimizer_is_held_in_half(o, r->bucket)) add_pieces(o, r->bucket, r->begin, r->end - r->begin, sum);
-    else
-        optimizer_norm_add(o, span, mega_params_grad_at, sum);
+    add_gradients(o, r->bucket, r->begin, r->end - r->begin, o->block);
 }
 
 mega_norm_result optimizer_norm_result(const double sum[3])
 {
     return (mega_norm_result){.norm = sqrt(sum[0]), .zeros = (int64_t)sum[1], .finite = sum[2] == 0};
+}
+
+static void result_begin(const mega_optimizer *o, double zeros)
+{
+    const double sum[3] = {0, zeros, 0};
+    mega_device_write(norm_result(o), sum, sizeof sum);
+}
+
+static mega_norm_result result_end(const mega_optimizer *o)
+{
+    double sum[3];
+    mega_device_read(sum, norm_result(o), sizeof sum);
+    return optimizer_norm_result(sum);
 }
 
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
@@ -107,8 +127,12 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
     if (o->norm_scratch == NULL && o->norm_scratch_bytes > 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the optimizer has no memory yet; call mega_optimizer_allocate first",
                          what);
-    optimizer_norm_begin(o, sum);
-    for (int i = 0; i < o->num_counted; i++) optimizer_norm_add(o, i, mega_params_master_at, sum);
+    result_begin(o, counted_zeros(o));
+    for (int i = 0; i < o->num_counted; i++) {
+        const optimizer_span *r = &o->counted[i];
+        add_numbers(o, mega_params_master_at(o->params, r->bucket, r->begin), r->end - r->begin, norm_result(o));
+    }
+    mega_device_read(sum, norm_result(o), sizeof sum);
     MEGA_TRY(mega_params_sum_shards(o->params, what, sum, 3));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
@@ -118,20 +142,16 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count)
 {
-    double part[3] = {0, 0, 0};
-    mega_norm_args a = norm_args(o, &(optimizer_span){.end = count}, NULL, part);
-    a.x = x;
-    if (count > 0) optimizer_run(o, MEGA_KERNEL_norm, &a);
-    return (mega_norm_result){.norm = sqrt(part[0]), .zeros = (int64_t)part[1], .finite = part[2] == 0};
+    result_begin(o, 0);
+    if (count > 0) add_numbers(o, x, count, norm_result(o));
+    return result_end(o);
 }
 
 static bool gradient_is_finite(mega_optimizer *o, int bucket, int64_t first, int64_t count)
 {
-    double sum[3] = {0, 0, 0};
-    if (!optimizer_is_held_in_half(o, bucket))
-        return mega_optimizer_look(o, mega_params_grad_at(o->params, bucket, first), count).finite;
-    add_pieces(o, bucket, first, count, sum);
-    return optimizer_norm_result(sum).finite;
+    result_begin(o, 0);
+    add_gradients(o, bucket, first, count, norm_result(o));
+    return result_end(o).finite;
 }
 
 int mega_optimizer_find_nonfinite(mega_optimizer *o)

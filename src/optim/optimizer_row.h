@@ -2,6 +2,7 @@
 #ifndef MEGALITH_OPTIMIZER_ROW_H
 #define MEGALITH_OPTIMIZER_ROW_H
 
+#include "megalith/kernels.h"
 #include "megalith/optim.h"
 
 /* Of a built-in row, mega_optimizer_call.option has all arguments of the list first, and its numbers from
@@ -18,6 +19,9 @@ typedef struct optimizer_work {
     mega_dtype compute;
     void *weight; /* copies of call.param rounded to `compute`, which are written too; NULL: none */
     mega_backend_kind backend;
+    /* What a kernel takes instead of call.grad_factor: that of the block times this one. */
+    const mega_update_block *block;
+    double factor;
 } optimizer_work;
 
 /* What the update of an element depends on, besides itself and the numbers of the step. */
@@ -30,16 +34,17 @@ typedef enum optimizer_scope {
 /* A built-in optimizer. Its row says what a caller's row says, without a list of options. */
 typedef struct optimizer_builtin {
     mega_optimizer_row row;
-    /* Updates all elements with a kernel; NULL: row.update does, as for a caller's row. */
+    /* What updates all elements: the kernel of a formula (elementwise.h), or a function, which chooses a kernel. */
+    mega_kernel_id formula;
     void (*run)(const mega_queue *queue, const optimizer_work *w);
     /* Numbers that continue from update to update, all 0 before the first; a checkpoint keeps them. NULL: none. advance
      * computes them before each update, whose lr, option and number (update) are in *call. */
     const char *const *number;
     void (*advance)(const mega_optimizer_call *call, double *number);
     /* The states from first_residual on are what a compressed exchange has lost, of one rank of dp each
-     * (update_compressed.c). It begins after freeze_step updates; momentum computes state 0 before it. NULL: no
-     * exchange. */
-    void (*momentum)(const mega_queue *queue, const optimizer_work *w);
+     * (update_compressed.c). It begins after freeze_step updates; the formula `momentum` computes state 0 before it.
+     * MEGA_KERNEL_NONE: no exchange. */
+    mega_kernel_id momentum;
     int first_residual;
     bool averages;         /* training and evaluation use different weights: see average.c */
     optimizer_scope scope; /* other than SCOPE_ELEMENT: the spans of elements end where tensors end */

@@ -5,61 +5,41 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements are summed in pieces of this size, PIECES of them at a time, so that the sums do not depend on the number of
- * threads. */
-enum { PIECE = 16384, PIECES = 64 };
+/* Elements that one call of the kernel sums. */
+enum { MOST_SUMMED = 1 << 18, RESULT_BYTES = 64 };
 
+/* In this order in memory, as the kernel writes them. */
 typedef struct state_sums {
     double squares, sizes, roots, most; /* roots: of the absolute values */
 } state_sums;
 
-typedef struct state_pieces {
-    const void *x;
-    bool is_double;
-    int64_t count;
-    state_sums sum[PIECES];
-} state_pieces;
-
-static void states_sum_pieces(void *user, int thread, int64_t first, int64_t end)
+static mega_state_sums_args state_sums_args(const mega_optimizer *o, const void *x, int64_t count)
 {
-    state_pieces *p = user;
-    (void)thread;
-    for (int64_t k = first; k < end; k++) {
-        const int64_t stop = (k + 1) * PIECE < p->count ? (k + 1) * PIECE : p->count;
-        state_sums s = {0, 0, 0, 0};
-        for (int64_t i = k * PIECE; i < stop; i++) {
-            const double x = fabs(p->is_double ? ((const double *)p->x)[i] : (double)((const float *)p->x)[i]);
-            s.squares += x * x;
-            s.sizes += x;
-            s.roots += sqrt(x);
-            if (!(x <= s.most)) s.most = x; /* a NaN stays */
-        }
-        p->sum[k] = s;
-    }
+    char *const memory = o->state_sum;
+    return (mega_state_sums_args){
+        .head = {.dtype = mega_params_acc_dtype(o->params), .scratch = memory == NULL ? NULL : memory + RESULT_BYTES},
+        .sums = (double *)(void *)memory,
+        .x = x,
+        .count = count};
 }
 
-static void states_join_sums(state_sums *into, const state_sums *from)
+size_t optimizer_states_bytes(const mega_optimizer *o)
 {
-    into->squares += from->squares;
-    into->sizes += from->sizes;
-    into->roots += from->roots;
-    if (!(from->most <= into->most)) into->most = from->most;
+    const mega_kernel *k = mega_kernel_of(o->options.backend, MEGA_KERNEL_state_sums);
+    const mega_state_sums_args a = state_sums_args(o, NULL, MOST_SUMMED);
+    return RESULT_BYTES + (k->scratch == NULL ? 0 : k->scratch(&a, mega_team_size(o->options.queue.team)));
 }
 
 static void add_elements(const mega_optimizer *o, const char *x, int64_t count, state_sums *total)
 {
-    const bool is_double = mega_params_acc_dtype(o->params) == MEGA_F64;
-    const int64_t size = is_double ? (int64_t)sizeof(double) : (int64_t)sizeof(float);
-    state_pieces p;
-    for (int64_t at = 0; at < count; at += PIECE * PIECES) {
-        p = (state_pieces){.x = x + at * size, .is_double = is_double, .count = count - at};
-        if (p.count > PIECE * PIECES) p.count = PIECE * PIECES;
-        const int64_t pieces = (p.count + PIECE - 1) / PIECE;
-        mega_device_begin();
-        mega_team_for(o->options.queue.team, pieces, 1, states_sum_pieces, &p);
-        mega_device_end();
-        for (int64_t k = 0; k < pieces; k++) states_join_sums(total, &p.sum[k]);
+    const int64_t size = (int64_t)mega_dtype_size(mega_params_acc_dtype(o->params));
+    mega_device_write(o->state_sum, total, sizeof *total);
+    for (int64_t at = 0; at < count; at += MOST_SUMMED) {
+        const int64_t left = count - at;
+        const mega_state_sums_args a = state_sums_args(o, x + at * size, left < MOST_SUMMED ? left : MOST_SUMMED);
+        optimizer_run(o, MEGA_KERNEL_state_sums, &a);
     }
+    mega_device_read(total, o->state_sum, sizeof *total);
 }
 
 /* Which of the numbers a state is; MEGA_STATE_KINDS: none of them. */

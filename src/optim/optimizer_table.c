@@ -1,6 +1,6 @@
 /* The optimizers that are built in, one row each. To add one: a member of mega_optimizer_kind, its name in the choices
  * of --optimizer (options.c, in the same order), and a row here; docs/recipes.md, "An optimizer", lists the other
- * places. An update of each element by itself is a loop in elementwise_body.c. An option is a row of
+ * places. An update of each element by itself is a formula of megalith/optimizer_formulas.h. An option is a row of
  * optimizer_arguments.h. An update that needs whole tensors says so in `scope`: lamb.c and muon.c have its parts. */
 #include "elementwise.h"
 #include "megalith/kernels.h"
@@ -34,7 +34,8 @@ static void adam_kernel(const mega_queue *queue, const optimizer_work *w, int64_
                                   .beta2 = ARGUMENT(c, beta2),
                                   .eps = ARGUMENT(c, eps),
                                   .weight_decay = c->weight_decay,
-                                  .grad_factor = c->grad_factor,
+                                  .grad_factor = w->factor,
+                                  .block = w->block,
                                   .l2 = l2};
     mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(queue, &args);
 }
@@ -46,7 +47,7 @@ static void run_adam(const mega_queue *queue, const optimizer_work *w)
 
 static void run_one_bit(const mega_queue *queue, const optimizer_work *w)
 {
-    if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_one_bit(queue, w);
+    if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_run(queue, w, MEGA_KERNEL_one_bit);
     else
         adam_kernel(queue, w, INT64_MAX, false);
 }
@@ -55,7 +56,7 @@ static void run_sgd(const mega_queue *queue, const optimizer_work *w)
 {
     const mega_optimizer_call *c = &w->call;
     if (ARGUMENT(c, dampening) != 0 || ARGUMENT(c, nesterov) != 0) {
-        elementwise_sgd(queue, w);
+        elementwise_run(queue, w, MEGA_KERNEL_nesterov);
         return;
     }
     const mega_sgd_args args = {.head = {.dtype = w->compute},
@@ -67,7 +68,8 @@ static void run_sgd(const mega_queue *queue, const optimizer_work *w)
                                 .lr = c->lr,
                                 .mu = ARGUMENT(c, momentum),
                                 .weight_decay = c->weight_decay,
-                                .grad_factor = c->grad_factor,
+                                .grad_factor = w->factor,
+                                .block = w->block,
                                 .first = c->update == 1};
     mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(queue, &args);
 }
@@ -91,11 +93,12 @@ static const char *const one_bit_states[] = {"exp_avg", "exp_avg_sq", "worker_er
 static const optimizer_builtin builtins[] = {
     [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states}, .run = run_adam},
     [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states}, .run = run_sgd},
-    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states}, .run = elementwise_adagrad},
-    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states}, .run = elementwise_lion},
-    [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states}, .run = elementwise_ademamix},
+    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states}, .formula = MEGA_KERNEL_adagrad},
+    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states}, .formula = MEGA_KERNEL_lion},
+    [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states},
+                                 .formula = MEGA_KERNEL_ademamix},
     [MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW] = {.row = {.name = "schedule_free_adamw", .state = schedule_free_states},
-                                            .run = elementwise_schedule_free,
+                                            .formula = MEGA_KERNEL_schedule_free,
                                             .number = schedule_free_numbers,
                                             .advance = elementwise_schedule_free_advance,
                                             .averages = true},
@@ -110,12 +113,13 @@ static const optimizer_builtin builtins[] = {
                              .update_whole = muon_update},
     [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam", .state = one_bit_states},
                                      .run = run_one_bit,
-                                     .momentum = elementwise_one_bit_momentum,
+                                     .momentum = MEGA_KERNEL_one_bit_momentum,
                                      .first_residual = ONE_BIT_WORKER_ERROR},
 };
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */
-static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states}, .run = elementwise_amsgrad};
+static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states},
+                                          .formula = MEGA_KERNEL_amsgrad};
 
 const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o)
 {

@@ -1,32 +1,30 @@
 /* The check of a step: whether its loss and gradients are finite, and the factor that clips the gradients. */
+#include "megalith/device_memory.h"
 #include "update_impl.h"
-
-#include <float.h>
-#include <math.h>
-
-static void judge(mega_update_step *s)
-{
-    s->verdict = !isfinite(s->loss) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE
-                 : !s->norm.finite  ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
-                                    : MEGA_UPDATE_IS_FINITE;
-}
-
-/* The update computes in 32 bits, where a larger number is infinite and makes every weight so. */
-static bool is_held(double x)
-{
-    return fabs(x) <= FLT_MAX;
-}
 
 mega_status update_check(mega_update *u)
 {
     mega_update_step *s = &u->step;
-    s->norm = optimizer_norm_result(u->partial);
-    judge(s);
-    if (s->verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
-    s->grad_norm = s->norm.norm * s->correction;
-    s->clip_factor = mega_clip_factor(s->grad_norm, s->clip);
-    s->grad_factor = s->clip_factor * s->correction;
-    if (!(s->lr >= 0) || !is_held(s->lr) || !is_held(s->weight_decay) || !is_held(s->grad_factor))
+    mega_update_block b;
+    const mega_check_args a = {.head = {.dtype = mega_params_acc_dtype(u->params)},
+                               .block = u->optimizer->block,
+                               .loss = s->loss,
+                               .correction = s->correction,
+                               .clip = s->clip,
+                               .lr = s->lr,
+                               .weight_decay = s->weight_decay};
+    optimizer_run(u->optimizer, MEGA_KERNEL_check, &a);
+    mega_device_read(&b, u->optimizer->block, sizeof b);
+    const double sums[] = {b.squares, b.zeros, b.not_finite};
+    s->norm = optimizer_norm_result(sums);
+    if (b.verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE || b.verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE) {
+        s->verdict = (mega_update_verdict)b.verdict;
+        return MEGA_OK;
+    }
+    s->grad_norm = b.grad_norm;
+    s->clip_factor = b.clip_factor;
+    s->grad_factor = b.grad_factor;
+    if (b.verdict == MEGA_UPDATE_NUMBERS_ARE_WRONG)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "update: learning rate %g, weight decay %g, factor of gradients %g; expected finite numbers "
                          "that a float holds, and a learning rate of at least 0",

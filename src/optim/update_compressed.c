@@ -1,6 +1,7 @@
 /* The instructions of 1-bit Adam: momenta that data-parallel ranks exchange compressed instead of gradients. Each
  * parameter is compressed by itself, so that the copies of one on the ranks of tp, and on the stages that share it, get
  * the same numbers. The padding rows of a vocabulary stay out: a checkpoint does not hold what they would lose. */
+#include "megalith/device_memory.h"
 #include "update_impl.h"
 
 bool update_has_turn(const update_instruction *x, bool with_momenta)
@@ -52,8 +53,11 @@ mega_status update_run_compressed(mega_update *u, const update_instruction *x)
                                      mega_params_acc_dtype(u->params), u->optimizer->options.queue.team, u->scratch);
 }
 
-void update_norm_of_ranks(const mega_update *u, double sum[3])
+void update_norm_of_ranks(const mega_update *u)
 {
+    double sum[2];
+    mega_device_read(sum, u->optimizer->block, sizeof sum);
     sum[0] *= u->layout->dp.size; /* the mean over the ranks of (ranks x a gradient)^2 */
     sum[1] /= u->layout->dp.size;
+    mega_device_write(u->optimizer->block, sum, sizeof sum);
 }

@@ -57,7 +57,6 @@ struct mega_update {
     mega_request *gather;        /* [buckets] in progress, or zero */
     mega_request *piece;         /* [2 ranks of dp] pieces of matrices in progress, or zero */
     int pending;                 /* how many of them are in progress */
-    double partial[3];           /* sums for the norm */
     mega_profile *profile;       /* borrowed; NULL: runs are not profiled */
     mega_compressed *compressed; /* [parameters of the largest bucket] */
     char (*scope)[32];           /* [buckets] names in a profile, such as "bucket 3" */
@@ -96,7 +95,7 @@ mega_status update_run_momentum(mega_update *u, const update_instruction *x);
 mega_status update_run_compressed(mega_update *u, const update_instruction *x);
 /* The sums of the norm are over the gradients that ranks keep for themselves: makes them those of the root mean square
  * of the ranks' norms. */
-void update_norm_of_ranks(const mega_update *u, double sum[3]);
+void update_norm_of_ranks(const mega_update *u);
 
 /* update_cost.c, update_print.c */
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x);

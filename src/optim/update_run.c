@@ -182,14 +182,15 @@ static mega_status run_sum_losses(mega_update *u, const update_instruction *x)
 
 static mega_status run_update_norm(mega_update *u, const update_instruction *x)
 {
-    optimizer_norm_add_gradients(u->optimizer, x->number, u->partial);
+    optimizer_norm_add_gradients(u->optimizer, x->number);
     return MEGA_OK;
 }
 
 static mega_status run_sum_norm(mega_update *u, const update_instruction *x)
 {
-    MEGA_TRY(mega_comm_all_reduce(x->axis->comm, "gradient norm", u->partial, x->count, MEGA_F64, MEGA_REDUCE_SUM));
-    if (x->when == UPDATE_WITH_MOMENTA) update_norm_of_ranks(u, u->partial);
+    MEGA_TRY(
+        mega_comm_all_reduce(x->axis->comm, "gradient norm", u->optimizer->block, x->count, MEGA_F64, MEGA_REDUCE_SUM));
+    if (x->when == UPDATE_WITH_MOMENTA) update_norm_of_ranks(u);
     return MEGA_OK;
 }
 
@@ -331,7 +332,7 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
     const int end = applies ? u->count : u->first_applied;
     if (applies) {
         MEGA_TRY(mega_update_wait(u)); /* for gathers of the update before that no forward waited for */
-        optimizer_norm_begin(u->optimizer, u->partial);
+        optimizer_norm_begin(u->optimizer);
         if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;

@@ -1,7 +1,7 @@
 /* A check of a kernel: its operands, which are the same for every type but for rounding. The file that includes this
  * one defines check_run, which compares two forms of the kernel. Part of ops_test_kernels and device_test_kernels. */
 
-enum { MAX_OUTPUTS = 4, MAX_BLOCKS = 40, GUARD = 64 };
+enum { MAX_OUTPUTS = 5, MAX_BLOCKS = 40, GUARD = 64 };
 
 typedef struct check_output {
     const char *name;
@@ -27,10 +27,12 @@ typedef struct check {
     check_output output[MAX_OUTPUTS];
     int num_outputs;
     uint32_t seed;
-    bool same_zeros; /* an element is zero in both forms or in neither: dropout masks are equal */
+    bool sums_floats; /* what it sums in F64 was rounded to F32 */
+    bool same_zeros;  /* an element is zero in both forms or in neither: dropout masks are equal */
     double tolerance_f32, tolerance_bf16;
-    int64_t row;  /* elements of a row of the outputs, where these are not the columns of the case */
-    int64_t work; /* products of a convolution */
+    double tolerance_f64; /* not 0: the cpu kernel computes F64 itself */
+    int64_t row;          /* elements of a row of the outputs, where these are not the columns of the case */
+    int64_t work;         /* products of a convolution */
 } check;
 
 static int comparisons;     /* made so far */

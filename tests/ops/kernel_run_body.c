@@ -78,7 +78,8 @@ static void compare(const check *k, const check_output *o, int threads)
         if (!(d <= worst)) worst = d, where = i;
     }
     const double error = norm == 0.0 ? sqrt(difference) : sqrt(difference / norm);
-    const double allowed = k->type == MEGA_F64 || o->type == MEGA_I32     ? 0.0
+    const double allowed = o->type == MEGA_I32                            ? 0.0
+                           : k->type == MEGA_F64                          ? k->tolerance_f64
                            : o->type == MEGA_BF16 || k->type == MEGA_BF16 ? k->tolerance_bf16
                            : o->type == MEGA_F16 || k->type == MEGA_F16   ? tolerance_f16(k)
                                                                           : k->tolerance_f32;

@@ -188,12 +188,20 @@ static void check_convert(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* form 0: with a factor; 1: one that refuses the update; others: none. */
+static const mega_update_block *update_block(check *k, int form)
+{
+    const mega_update_block block = {.grad_factor = -0.6, .verdict = form};
+    if (form < 0 || form > 1) return NULL;
+    return memcpy(check_bytes(k, sizeof block), &block, sizeof block);
+}
+
 static void check_adamw(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int form = 0; form < 2; form++) {
+    for (int form = 0; form < 4; form++) {
         check k = check_begin("adamw", type, "%lld, form %d", (long long)(rows * cols), form);
         mega_adamw_args a = {.count = rows * cols, .k = 3, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
-        a.weight_decay = 0.1, a.grad_factor = 0.7, a.l2 = form == 1;
+        a.weight_decay = 0.1, a.grad_factor = 0.7, a.l2 = form == 1, a.block = update_block(&k, form - 2);
         a.p = check_output_add(&k, "p", acc_type(&k), a.count);
         a.m = check_output_add(&k, "m", acc_type(&k), a.count);
         a.v = check_output_add(&k, "v", acc_type(&k), a.count);
@@ -209,10 +217,10 @@ static void check_adamw(mega_dtype type, int64_t rows, int64_t cols)
 
 static void check_sgd(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int form = 0; form < 2; form++) {
+    for (int form = 0; form < 4; form++) {
         check k = check_begin("sgd", type, "%lld, form %d", (long long)(rows * cols), form);
         mega_sgd_args a = {.count = rows * cols, .lr = 0.01, .mu = 0.9, .weight_decay = 0.1, .grad_factor = 0.7};
-        a.first = form == 1;
+        a.first = form == 1, a.block = update_block(&k, form - 2);
         a.p = check_output_add(&k, "p", acc_type(&k), a.count);
         a.momentum = check_output_add(&k, "momentum", acc_type(&k), a.count);
         if (rows % 2 == 0) a.weight = check_output_add(&k, "weight", type, a.count);

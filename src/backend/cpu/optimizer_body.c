@@ -7,7 +7,7 @@ ALWAYS void adamw_block(bool l2, const mega_adamw_args *a, int64_t begin, int64_
     const float *restrict g = a->g;
     const double correct1 = 1.0 - pow(a->beta1, (double)a->k), correct2 = 1.0 - pow(a->beta2, (double)a->k);
     const float beta1 = (float)a->beta1, rest1 = (float)(1.0 - a->beta1), beta2 = (float)a->beta2;
-    const float rest2 = (float)(1.0 - a->beta2), factor = (float)a->grad_factor, eps = (float)a->eps;
+    const float rest2 = (float)(1.0 - a->beta2), factor = (float)MEGA_UPDATE_FACTOR(a), eps = (float)a->eps;
     const float rate = (float)(a->lr / correct1), root = (float)(1.0 / sqrt(correct2));
     const float decay = (float)a->weight_decay, shrink = (float)(a->lr * a->weight_decay);
     for (int64_t i = begin; i < end; i++) {
@@ -26,6 +26,7 @@ ALWAYS void adamw_block(bool l2, const mega_adamw_args *a, int64_t begin, int64_
 
 static void adamw_range(const mega_adamw_args *a, int64_t begin, int64_t end)
 {
+    if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (int64_t i = begin; i < end; i += OPTIMIZER_BLOCK) {
         const int64_t stop = end - i < OPTIMIZER_BLOCK ? end : i + OPTIMIZER_BLOCK;
         if (a->l2) adamw_block(true, a, i, stop);
@@ -38,7 +39,8 @@ static void sgd_block(const mega_sgd_args *a, int64_t begin, int64_t end)
 {
     float *restrict p = a->p, *restrict momentum = a->momentum;
     const float *restrict g = a->g;
-    const float factor = (float)a->grad_factor, decay = (float)a->weight_decay, mu = (float)a->mu, lr = (float)a->lr;
+    const float factor = (float)MEGA_UPDATE_FACTOR(a), decay = (float)a->weight_decay, mu = (float)a->mu,
+                lr = (float)a->lr;
     if (a->first) {
         for (int64_t i = begin; i < end; i++) momentum[i] = g[i] * factor + decay * p[i];
     } else {
@@ -50,6 +52,7 @@ static void sgd_block(const mega_sgd_args *a, int64_t begin, int64_t end)
 
 static void sgd_range(const mega_sgd_args *a, int64_t begin, int64_t end)
 {
+    if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (int64_t i = begin; i < end; i += OPTIMIZER_BLOCK)
         sgd_block(a, i, end - i < OPTIMIZER_BLOCK ? end : i + OPTIMIZER_BLOCK);
 }

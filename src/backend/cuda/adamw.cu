@@ -13,13 +13,14 @@ BODY void adamw_run(const mega_adamw_args *a, mega_dtype t)
     const float beta1 = (float)a->beta1, beta2 = (float)a->beta2, eps = (float)a->eps;
     const float rest1 = (float)(1.0 - a->beta1), rest2 = (float)(1.0 - a->beta2);
     const float l2 = a->l2 ? (float)a->weight_decay : 0.0f, decay = a->l2 ? 0.0f : (float)a->weight_decay;
+    if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (place p = place_first(1, a->count); place_goes_on(&p); place_next(&p)) {
         const eight g = load_eight(a->g, MEGA_F32, p.at, p.left);
         eight x = load_eight(a->p, MEGA_F32, p.at, p.left), m = load_eight(a->m, MEGA_F32, p.at, p.left);
         eight v = load_eight(a->v, MEGA_F32, p.at, p.left);
         UNROLL
         for (int k = 0; k < 8; k++) {
-            const float slope = g.v[k] * (float)a->grad_factor + l2 * x.v[k];
+            const float slope = g.v[k] * (float)MEGA_UPDATE_FACTOR(a) + l2 * x.v[k];
             m.v[k] = beta1 * m.v[k] + rest1 * slope;
             v.v[k] = beta2 * v.v[k] + rest2 * slope * slope;
             const float step = device_divide(m.v[k] * correct1, device_sqrt(v.v[k] * correct2) + eps);

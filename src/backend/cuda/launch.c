@@ -70,6 +70,16 @@ static mega_cuda_call by_columns(const char *kernel, const char *total, int sums
     return c;
 }
 
+/* Of a kernel whose blocks have chunks of elements, and one that adds up `sums` sums of chunks. */
+static mega_cuda_call by_chunks(const char *kernel, const char *total, int sums, int64_t count)
+{
+    const int64_t chunks = (count + NORM_CHUNK - 1) / NORM_CHUNK;
+    mega_cuda_call c = {.scratch = (size_t)(chunks * sums) * sizeof(double)};
+    add_launch(&c, kernel, ROW_THREADS, chunks, 1);
+    add_launch(&c, total, 32, 1, 1);
+    return c;
+}
+
 /* One kernel, once. */
 static mega_cuda_call alone(const char *kernel, unsigned threads)
 {
@@ -400,11 +410,7 @@ ONE(sgd, mega_sgd_args, elements(TYPED(sgd), 1, a->count))
 
 CALL(norm, mega_norm_args)
 {
-    const int64_t chunks = (a->count + NORM_CHUNK - 1) / NORM_CHUNK;
-    mega_cuda_call c = {.scratch = (size_t)chunks * 3 * sizeof(double)};
-    add_launch(&c, "norm_chunks", ROW_THREADS, chunks, 1);
-    add_launch(&c, "norm_total", 32, 1, 1);
-    return c;
+    return by_chunks("norm_chunks", "norm_total", 3, a->count);
 }
 
 CALL(zero, mega_zero_args)
@@ -429,11 +435,74 @@ CALL(check, mega_check_args)
     return alone("check", 32);
 }
 
-#define ROW(name)            ROW_OF(name, name)
-#define ROW_OF(name, source) [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
+#define FORMULA_CALL(name, ...)                    \
+    CALL(name, mega_formula_args)                  \
+    {                                              \
+        return elements(TYPED(name), 1, a->count); \
+    }
+MEGA_FORMULAS(FORMULA_CALL)
+
+/* Of a kernel whose threads have an element of a square each. */
+static mega_cuda_call by_square(const char *kernel, int64_t size)
+{
+    mega_cuda_call c = {.count = 0};
+    const int64_t blocks = (size * size + EIGHT_THREADS - 1) / EIGHT_THREADS;
+    add_launch(&c, kernel, EIGHT_THREADS, blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS, 1);
+    return c;
+}
+
+CALL(lamb_moments, mega_lamb_moments_args)
+{
+    return by_chunks("lamb_moments_chunks", "lamb_moments_total", 2, a->count);
+}
+
+CALL(lamb_ratio, mega_lamb_ratio_args)
+{
+    (void)a;
+    return alone("lamb_ratio", 32);
+}
+
+CALL(exchange, mega_exchange_args)
+{
+    return elements(TYPED(exchange), 1, a->count);
+}
+
+CALL(running, mega_running_args)
+{
+    return elements(TYPED(running), 1, a->count);
+}
+
+CALL(state_sums, mega_state_sums_args)
+{
+    return by_chunks("state_sums_chunks", "state_sums_total", 4, a->count);
+}
+
+CALL(matrix_squares, mega_matrix_squares_args)
+{
+    return by_chunks("matrix_squares_chunks", "matrix_squares_total", 1, a->count);
+}
+
+CALL(matrix_scale, mega_matrix_scale_args)
+{
+    return elements("matrix_scale", 1, a->count);
+}
+
+CALL(mirror, mega_mirror_args)
+{
+    return by_square("mirror", a->size);
+}
+
+CALL(polynomial, mega_polynomial_args)
+{
+    return by_square("polynomial", a->size);
+}
+
+#define FORMULA_ROW(name, ...) ROW_OF(name, formulas),
+#define ROW(name)              ROW_OF(name, name)
+#define ROW_OF(name, source)   [MEGA_KERNEL_##name] = {#name, #source, name##_bytes, call_##name}
 
 static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
-    ROW(layer_norm),
+    MEGA_FORMULAS(FORMULA_ROW) ROW(layer_norm),
     ROW(layer_norm_grad),
     ROW(gelu),
     ROW(gelu_grad),
@@ -497,6 +566,15 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(accumulate),
     ROW(loss_add),
     ROW(check),
+    ROW_OF(lamb_moments, lamb),
+    ROW_OF(lamb_ratio, lamb),
+    ROW(exchange),
+    ROW(running),
+    ROW(state_sums),
+    ROW_OF(matrix_squares, schulz),
+    ROW_OF(matrix_scale, schulz),
+    ROW_OF(mirror, schulz),
+    ROW_OF(polynomial, schulz),
 };
 
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)

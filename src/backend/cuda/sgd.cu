@@ -3,7 +3,8 @@
 
 BODY void sgd_run(const mega_sgd_args *a, mega_dtype t)
 {
-    const float lr = (float)a->lr, mu = (float)a->mu, decay = (float)a->weight_decay, factor = (float)a->grad_factor;
+    const float lr = (float)a->lr, mu = (float)a->mu, decay = (float)a->weight_decay, factor = (float)MEGA_UPDATE_FACTOR(a);
+    if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (place p = place_first(1, a->count); place_goes_on(&p); place_next(&p)) {
         const eight g = load_eight(a->g, MEGA_F32, p.at, p.left);
         eight x = load_eight(a->p, MEGA_F32, p.at, p.left), m;

@@ -5,10 +5,12 @@ static void plain_sgd_run(const mega_queue *queue, const void *args)
 {
     const mega_sgd_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
+    const double factor = MEGA_UPDATE_FACTOR(a);
     (void)queue;
+    if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (int64_t i = 0; i < a->count; i++) {
         double p = get(a->p, acc, i);
-        const double g = get(a->g, acc, i) * a->grad_factor + a->weight_decay * p;
+        const double g = get(a->g, acc, i) * factor + a->weight_decay * p;
         const double momentum = a->first ? g : a->mu * get(a->momentum, acc, i) + g;
         p -= a->lr * momentum;
         put(a->momentum, acc, i, momentum);

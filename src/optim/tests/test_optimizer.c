@@ -509,7 +509,7 @@ static void rules_know_the_table(void **state)
 {
     (void)state;
     for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
-        if (mega_optimizer_kind_compresses(kind) != (optimizer_builtin_of(kind)->momentum != NULL))
+        if (mega_optimizer_kind_compresses(kind) != (optimizer_builtin_of(kind)->momentum != MEGA_KERNEL_NONE))
             fail_msg("%s: mega_optimizer_kind_compresses (options.c) is not what its row in optimizer_table.c says",
                      mega_optimizer_kind_name(kind));
     }

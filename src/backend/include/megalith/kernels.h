@@ -4,10 +4,14 @@
 
 #include "megalith/backend_kind.h"
 #include "megalith/ops.h"
+#include "megalith/optimizer_kernels.h"
 #include "megalith/update_block.h"
 
+/* Kernels that update have a block, or NULL: they multiply grad_factor by its factor, and do nothing if it refuses the
+ * update. */
+
 /* AdamW (Loshchilov, Hutter 2019) with decoupled decay and bias correction, in one sweep. g is first multiplied by
- * grad_factor (the clip coefficient). With l2 the decay is added to the gradient instead (plain Adam).
+ * grad_factor. With l2 the decay is added to the gradient instead (plain Adam).
  *   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
  *   p -= lr * ( (m/(1-b1^k)) / (sqrt(v/(1-b2^k)) + eps) + wd p )
  *   p, m, v, g [count] acc; weight [count] head.dtype receives the rounded p, or is NULL. k counts from 1. */
@@ -17,7 +21,8 @@ typedef struct mega_adamw_args {
     const void *g;
     int64_t count, k;
     double lr, beta1, beta2, eps, weight_decay, grad_factor;
-    bool l2; /* add weight_decay to the gradient: plain Adam */
+    bool l2;                        /* add weight_decay to the gradient: plain Adam */
+    const mega_update_block *block; /* or NULL */
 } mega_adamw_args;
 
 /* SGD with momentum, as in torch.optim.SGD: g += wd p; buf = first ? g : mu buf + g; p -= lr buf. */
@@ -28,6 +33,7 @@ typedef struct mega_sgd_args {
     int64_t count;
     double lr, mu, weight_decay, grad_factor;
     bool first;
+    const mega_update_block *block; /* or NULL */
 } mega_sgd_args;
 
 /* out[0] = sum of squares, out[1] = number of zeros, out[2] = number of values that are not finite. The partial sums
@@ -80,7 +86,7 @@ typedef struct mega_check_args {
 
 #define MEGA_KERNEL_LIST(X) \
     MEGA_OPS_KERNELS(X)     \
-    X(adamw) X(sgd) X(norm) X(zero) X(accumulate) X(loss_add) X(check)
+    X(adamw) X(sgd) X(norm) X(zero) X(accumulate) X(loss_add) X(check) MEGA_KERNELS_OPTIMIZERS(X)
 
 #define MEGA_KERNEL_DECLARE(name) extern const mega_kernel mega_plain_##name, mega_cpu_##name;
 MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)

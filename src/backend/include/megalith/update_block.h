@@ -27,6 +27,10 @@ typedef struct mega_update_block {
 /* Whether an update must leave everything as it is. A verdict stays until the host sets it back. */
 #define MEGA_UPDATE_IS_REFUSED(block) ((block) != NULL && (block)->verdict != 0.0)
 
+/* The factor of a kernel that has a block and a factor of its own. */
+#define MEGA_UPDATE_FACTOR(args) \
+    ((args)->block != NULL ? (args)->block->grad_factor * (args)->grad_factor : (args)->grad_factor)
+
 /* The factor for all gradients that clips their L2 norm at `clip`: clip / (norm + 1e-6) if that is below 1, otherwise
  * 1. clip 0: no clipping. */
 double mega_clip_factor(double norm, double clip);

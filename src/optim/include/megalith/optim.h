@@ -53,8 +53,8 @@ typedef struct mega_optimizer_options {
 #define MEGA_ARGUMENT(kind, type, taken, name, setting, member, ...) type member;
     MEGA_OPTIMIZER_ARGUMENTS(MEGA_ARGUMENT)
 #undef MEGA_ARGUMENT
-    mega_backend_kind backend; /* for f64 always the plain kernels, which define the update */
-    mega_queue queue;          /* in which they run; without a team on one thread */
+    mega_backend_kind backend;
+    mega_queue queue; /* in which they run; without a team on one thread */
 } mega_optimizer_options;
 
 /* Returns the name in --optimizer and in checkpoints, such as "adam"; "unknown" for a number that is no kind. */

@@ -1,17 +1,16 @@
-/* The two passes of lamb.c for one number type. REAL, SQRT and NAME are defined by the file that includes this. */
+/* The first pass of Lamb for one number type. REAL, SQRT and NAME are defined by the file that includes this. */
 
 enum { NAME(lamb_block) = 256, NAME(lamb_lanes) = 8 };
 
 /* Updates the states of elements begin … end - 1; sum[0] = squares of the parameter, sum[1] = squares of its step. */
-static void NAME(lamb_moments)(const mega_optimizer_call *c, const lamb_numbers *n, int64_t begin, int64_t end,
-                               double sum[2])
+static void NAME(lamb_chunk)(const mega_lamb_moments_args *a, int64_t begin, int64_t end, double sum[2])
 {
     enum { BLOCK = NAME(lamb_block), LANES = NAME(lamb_lanes) };
-    const REAL *restrict p = c->param, *restrict g = c->grad;
-    REAL *restrict m = c->state[0], *restrict v = c->state[1];
-    const REAL b1 = (REAL)n->beta1, n1 = (REAL)(1 - n->beta1), b2 = (REAL)n->beta2, n2 = (REAL)(1 - n->beta2);
-    const REAL inside = (REAL)n->eps_inside, outside = (REAL)n->eps_outside;
-    const REAL decay = (REAL)n->decay, factor = (REAL)n->grad_factor;
+    const REAL *restrict p = a->p, *restrict g = a->g;
+    REAL *restrict m = a->m, *restrict v = a->v;
+    const REAL b1 = (REAL)a->beta1, n1 = (REAL)(1 - a->beta1), b2 = (REAL)a->beta2, n2 = (REAL)(1 - a->beta2);
+    const REAL inside = (REAL)a->eps_inside, outside = (REAL)a->eps_outside;
+    const REAL decay = (REAL)a->weight_decay, factor = (REAL)MEGA_UPDATE_FACTOR(a);
     double params[LANES] = {0}, steps[LANES] = {0};
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
@@ -35,13 +34,4 @@ static void NAME(lamb_moments)(const mega_optimizer_call *c, const lamb_numbers 
         sum[0] += params[l];
         sum[1] += steps[l];
     }
-}
-
-static void NAME(lamb_step)(const mega_optimizer_call *c, const lamb_numbers *n, int64_t begin, int64_t end)
-{
-    REAL *restrict p = c->param;
-    const REAL *restrict m = c->state[0], *restrict v = c->state[1];
-    const REAL inside = (REAL)n->eps_inside, outside = (REAL)n->eps_outside;
-    const REAL decay = (REAL)n->decay, step = (REAL)n->step;
-    for (int64_t i = begin; i < end; i++) p[i] -= step * (m[i] / (SQRT(v[i] + inside) + outside) + decay * p[i]);
 }

@@ -1,31 +1,30 @@
-/* Loops of newton_schulz.c for one number type. REAL and NAME are defined by the file that includes this. */
+/* Loops of schulz.c for one number type. REAL and NAME are defined by the file that includes this. */
 
-/* chunk[k] = sum of the squares of elements NORM_CHUNK k …; each is summed in 8 parts, which the compiler
- * vectorizes. */
+/* Squares of elements SQUARES_CHUNK k …; each chunk is summed in 8 parts, which the compiler vectorizes. */
 static void NAME(squares)(void *user, int thread, int64_t begin, int64_t end)
 {
-    const schulz_job *job = user;
-    const REAL *x = job->in;
+    const mega_matrix_squares_args *a = ((const cpu_job *)user)->args;
+    const REAL *x = a->x;
     (void)thread;
-    for (int64_t first = begin; first < end; first += NORM_CHUNK) {
-        const int64_t last = end - first > NORM_CHUNK ? first + NORM_CHUNK : end;
+    for (int64_t first = begin; first < end; first += SQUARES_CHUNK) {
+        const int64_t last = end - first > SQUARES_CHUNK ? first + SQUARES_CHUNK : end;
         double part[8] = {0}, sum = 0;
         int64_t i = first;
         for (; i + 8 <= last; i += 8)
             for (int l = 0; l < 8; l++) part[l] += (double)x[i + l] * (double)x[i + l];
         for (; i < last; i++) sum += (double)x[i] * (double)x[i];
         for (int l = 0; l < 8; l++) sum += part[l];
-        job->chunk[first / NORM_CHUNK] = sum;
+        ((double *)a->head.scratch)[first / SQUARES_CHUNK] = sum;
     }
 }
 
 static void NAME(scaled)(void *user, int thread, int64_t begin, int64_t end)
 {
-    const schulz_job *job = user;
-    const REAL factor = (REAL)job->factor, *x = job->in;
-    REAL *out = job->out;
+    const mega_matrix_scale_args *a = ((const cpu_job *)user)->args;
+    const REAL factor = (REAL)(1 / fmax(sqrt(a->squares[0]), 1e-7)), *x = a->x;
+    REAL *y = a->y;
     (void)thread;
-    for (int64_t i = begin; i < end; i++) out[i] = x[i] * factor;
+    for (int64_t i = begin; i < end; i++) y[i] = x[i] * factor;
 }
 
 /* Writes a tile and its transpose; `left` <= `top`, and on the diagonal only the lower half of the tile is read. */
@@ -41,12 +40,12 @@ static void NAME(put_tile)(REAL *s, int64_t n, int64_t top, int64_t left, int64_
         for (int64_t i = 0; i < rows; i++) s[(left + j) * n + top + i] = tile[i][j];
 }
 
-/* Copies the lower half of `half` to the upper half, tile by tile; begin and end are rows. */
+/* Tile by tile; begin and end are rows. */
 static void NAME(mirrored)(void *user, int thread, int64_t begin, int64_t end)
 {
-    const schulz_job *job = user;
-    const int64_t n = job->size;
-    REAL *s = job->half, tile[TILE][TILE];
+    const mega_mirror_args *a = ((const cpu_job *)user)->args;
+    const int64_t n = a->size;
+    REAL *s = a->s, tile[TILE][TILE];
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
         for (int64_t left = 0; left <= top; left += TILE) {
@@ -56,13 +55,12 @@ static void NAME(mirrored)(void *user, int thread, int64_t begin, int64_t end)
         }
 }
 
-/* half = a I + b A + c half, of which the lower half is known. */
 static void NAME(polynomial)(void *user, int thread, int64_t begin, int64_t end)
 {
-    const schulz_job *job = user;
-    const int64_t n = job->size;
-    const REAL a = (REAL)job->k.a, b = (REAL)job->k.b, c = (REAL)job->k.c, *g = job->gram[A];
-    REAL *s = job->half, tile[TILE][TILE];
+    const mega_polynomial_args *args = ((const cpu_job *)user)->args;
+    const int64_t n = args->size;
+    const REAL a = (REAL)args->a, b = (REAL)args->b, c = (REAL)args->c, *g = args->x;
+    REAL *s = args->s, tile[TILE][TILE];
     (void)thread;
     for (int64_t top = begin; top < end; top += TILE)
         for (int64_t left = 0; left <= top; left += TILE) {
