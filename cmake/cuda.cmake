@@ -1,4 +1,4 @@
-# The kernels of src/backend/cuda/ for GPUs. Nothing of them is in the program yet.
+# The kernels of src/backend/cuda/ for GPUs. The program has the PTX of all, packed (images.sh).
 #   build/ptx/NAME.ptx               text that any driver since 2020 compiles for its GPU: by clang, without a toolkit
 #   build/cubin/NAME.sm_80.cubin     the code of one kind of GPU, by nvcc: target cubins
 #   build/cubin/NAME.sm_80.ptxas.cubin   the same of the PTX, only to see what it takes: target spills
@@ -51,6 +51,10 @@ if(MEGA_CUDA_PTX)
     endforeach()
     add_custom_target(ptx ALL DEPENDS ${images})
 endif()
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.gz
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.gz ${images}
+    DEPENDS ${images} ${CMAKE_SOURCE_DIR}/cmake/images.sh COMMENT "Packing the kernels for GPUs" VERBATIM)
+target_sources(mega_backend PRIVATE ${CMAKE_BINARY_DIR}/ptx/images.c)
 
 find_program(MEGA_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 find_program(MEGA_PTXAS ptxas HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -83,12 +87,14 @@ if(NOT MEGA_TESTS OR MEGA_SANITIZE OR MEGA_FAR)
 endif()
 set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
 mega_test(${device_folder}/test_kernels.c device "base;backend")
-target_sources(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda/launch.c)
 target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
 target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
 # On the software device that watches every access, unless the caller names another library.
 add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watched)
 target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
+mega_test(${device_folder}/test_gpu.c device "base;backend")
+add_dependencies(device_test_gpu mega_software_cuda)
+target_compile_definitions(device_test_gpu PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
 mega_test(${device_folder}/test_ptx.c device "base")
 target_include_directories(device_test_ptx PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
 target_link_libraries(device_test_ptx PRIVATE ${CMAKE_DL_LIBS})
@@ -98,7 +104,7 @@ if(TARGET ptx)
 endif()
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-foreach(script images omitted library bits changes)
+foreach(script images omitted library bits changes train)
     add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)
     mega_test_properties(device_test_${script} device)
 endforeach()

@@ -8,7 +8,6 @@ function(mega_room name)
     list(FILTER sources EXCLUDE REGEX "/tests/")
     list(FILTER sources EXCLUDE REGEX "_body\\.c$")
     list(FILTER sources EXCLUDE REGEX "/main\\.c$") # of the program, mega_program
-    list(FILTER sources EXCLUDE REGEX "/backend/cuda/") # nothing of it is in the program yet (cuda.cmake)
     if(NOT sources)
         set(sources ${CMAKE_SOURCE_DIR}/cmake/empty.c)
     endif()

@@ -1,5 +1,6 @@
 /* The kernels of each backend by id. */
 #include "megalith/kernels.h"
+#include "cuda/launch.h"
 
 #define PLAIN(name) [MEGA_KERNEL_##name] = &mega_plain_##name,
 #define CPU(name)   [MEGA_KERNEL_##name] = &mega_cpu_##name,
@@ -10,5 +11,5 @@ static const mega_kernel *const kernel[][MEGA_KERNEL_COUNT] = {
 
 const mega_kernel *mega_kernel_of(mega_backend_kind backend, mega_kernel_id id)
 {
-    return kernel[backend][id];
+    return backend == MEGA_BACKEND_CUDA ? mega_cuda_kernel_of(id) : kernel[backend][id];
 }

@@ -50,4 +50,8 @@ bool mega_team_caller_sleeps(const mega_team *team);
 /* The CRC without the processor's instruction, for a test that compares both. */
 uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n);
 
+/* device_far.c, of builds with MEGA_FAR: nobody can touch the block, unless work has begun. */
+void device_far_add(void *block, size_t bytes, const char *what);
+void device_far_remove(const void *block);
+
 #endif

@@ -1,101 +1,139 @@
-/* Device memory that the host cannot touch, for tests (MEGA_FAR): pages without access unless the device works. */
+/* The calls by which code that is no kernel reaches device memory: each finds the device that has the address. */
 #include "megalith/device_memory.h"
-
-#ifdef MEGA_FAR
+#include "base_impl.h"
 #include "megalith/assert.h"
 
-#include <execinfo.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <stdatomic.h>
 
-enum { MOST_BLOCKS = 64, MOST_CALLERS = 24 };
+enum { DEVICE_BLOCKS = 64 };
 
-/* Of the process, since a signal handler has no other way to it. */
+/* The blocks of devices that are not the host. */
 static struct {
     pthread_mutex_t lock;
-    int working; /* begun and not ended */
+    atomic_int count;
     struct {
-        char *data;
+        const char *begin;
         size_t bytes;
-        const char *what;
-    } block[MOST_BLOCKS];
-} far = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        mega_device *device;
+    } block[DEVICE_BLOCKS];
+} blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void allow(int i, int access)
+static int device_block_of(const void *at)
 {
-    if (far.block[i].data == NULL) return;
-    const int failed = mprotect(far.block[i].data, far.block[i].bytes, access);
-    MEGA_ASSERT(failed == 0, "%s: its %zu bytes cannot be opened and closed", far.block[i].what, far.block[i].bytes);
+    const char *const address = at;
+    for (int i = 0; i < atomic_load(&blocks.count); i++)
+        if (address >= blocks.block[i].begin && address < blocks.block[i].begin + blocks.block[i].bytes) return i;
+    return -1;
 }
 
-/* Ends the process, as an access to a page without access does, but says what was touched and by whom. */
-static void touched(int signal_number, siginfo_t *info, void *context)
+mega_device *mega_device_of(const void *at)
 {
-    (void)context;
-    const char *at = info->si_addr;
-    for (int i = 0; i < MOST_BLOCKS; i++) {
-        if (far.block[i].data == NULL || at < far.block[i].data || at >= far.block[i].data + far.block[i].bytes)
-            continue;
-        char line[160];
-        void *caller[MOST_CALLERS];
-        const int n = snprintf(line, sizeof line, "the host touches device memory: byte %zu of %s; callers:\n",
-                               (size_t)(at - far.block[i].data), far.block[i].what);
-        const size_t length = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
-        if (write(STDERR_FILENO, line, length) < 0) break;
-        backtrace_symbols_fd(caller, backtrace(caller, MOST_CALLERS), STDERR_FILENO);
-        break;
-    }
-    signal(signal_number, SIG_DFL);
-    raise(signal_number); /* a repeated access might pass, where another thread has begun work */
+    if (atomic_load_explicit(&blocks.count, memory_order_relaxed) == 0) return NULL;
+    pthread_mutex_lock(&blocks.lock);
+    const int i = device_block_of(at);
+    mega_device *const device = i < 0 ? NULL : blocks.block[i].device;
+    pthread_mutex_unlock(&blocks.lock);
+    return device;
 }
 
-mega_status mega_device_alloc(void **out, size_t bytes, const char *what)
+bool mega_device_is_host(const void *at)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+#ifdef MEGA_FAR
+    (void)at;
+    return false;
+#else
+    return mega_device_of(at) == NULL;
+#endif
+}
+
+/* ---- blocks ---- */
+
+static mega_status alloc_host(void **out, size_t bytes, const char *what)
+{
     MEGA_TRY(mega_pages_alloc(out, bytes, what));
-    pthread_mutex_lock(&far.lock);
-    int i = 0;
-    while (i < MOST_BLOCKS && far.block[i].data != NULL) i++;
-    MEGA_ASSERT(i < MOST_BLOCKS, "%s: %d blocks of device memory are the most of a test", what, MOST_BLOCKS);
-    far.block[i].bytes = bytes == 0 ? page : (bytes + page - 1) / page * page;
-    far.block[i].what = what;
-    far.block[i].data = *out;
-    void *loaded[1];
-    (void)backtrace(loaded, 1); /* its first call allocates, which a handler must not */
-    const struct sigaction report = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
-    sigaction(SIGSEGV, &report, NULL);
-    allow(i, far.working > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
-    pthread_mutex_unlock(&far.lock);
+#ifdef MEGA_FAR
+    device_far_add(*out, bytes, what);
+#endif
+    return MEGA_OK;
+}
+
+mega_status mega_device_alloc(mega_device *device, void **out, size_t bytes, const char *what)
+{
+    if (device == NULL) return alloc_host(out, bytes, what);
+    const size_t taken = bytes > 0 ? bytes : 1;
+    MEGA_TRY(device->alloc(device, out, taken, what));
+    pthread_mutex_lock(&blocks.lock);
+    const int i = atomic_load(&blocks.count);
+    MEGA_ASSERT(i < DEVICE_BLOCKS, "%s: %d blocks of device memory are the most", what, DEVICE_BLOCKS);
+    blocks.block[i].begin = *out;
+    blocks.block[i].bytes = taken;
+    blocks.block[i].device = device;
+    atomic_store(&blocks.count, i + 1);
+    pthread_mutex_unlock(&blocks.lock);
     return MEGA_OK;
 }
 
 void mega_device_free(void *block, size_t bytes)
 {
-    pthread_mutex_lock(&far.lock);
-    for (int i = 0; block != NULL && i < MOST_BLOCKS; i++)
-        if (far.block[i].data == block) far.block[i].data = NULL;
-    pthread_mutex_unlock(&far.lock);
-    mega_pages_free(block, bytes);
+    mega_device *const device = block != NULL ? mega_device_of(block) : NULL;
+    if (device == NULL) {
+#ifdef MEGA_FAR
+        device_far_remove(block);
+#endif
+        mega_pages_free(block, bytes);
+        return;
+    }
+    device->free(device, block);
+    pthread_mutex_lock(&blocks.lock);
+    const int i = device_block_of(block), last = atomic_load(&blocks.count) - 1;
+    blocks.block[i] = blocks.block[last];
+    atomic_store(&blocks.count, last);
+    pthread_mutex_unlock(&blocks.lock);
 }
 
-void mega_device_begin(void)
+/* ---- devices ---- */
+
+mega_status mega_device_finish(mega_device *device)
 {
-    pthread_mutex_lock(&far.lock);
-    if (far.working++ == 0)
-        for (int i = 0; i < MOST_BLOCKS; i++) allow(i, PROT_READ | PROT_WRITE);
-    pthread_mutex_unlock(&far.lock);
+    return device == NULL ? MEGA_OK : device->finish(device);
 }
 
-void mega_device_end(void)
+void mega_device_close(mega_device *device)
 {
-    pthread_mutex_lock(&far.lock);
-    MEGA_ASSERT(far.working > 0, "mega_device_end without a mega_device_begin");
-    if (--far.working == 0)
-        for (int i = 0; i < MOST_BLOCKS; i++) allow(i, PROT_NONE);
-    pthread_mutex_unlock(&far.lock);
+    if (device != NULL) device->close(device);
+}
+
+/* ---- copies ---- */
+
+/* Between two devices: by way of the host. */
+static void copy_across(mega_device *to_device, char *to, mega_device *from_device, const char *from, size_t bytes)
+{
+    char piece[16384];
+    for (size_t at = 0; at < bytes; at += sizeof piece) {
+        const size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
+        from_device->read(from_device, piece, from + at, n);
+        to_device->write(to_device, to + at, piece, n);
+    }
+}
+
+void mega_device_copy(void *to, const void *from, size_t bytes)
+{
+    mega_device *const a = mega_device_of(to), *const b = mega_device_of(from);
+    if (bytes == 0) return;
+    if (a == NULL && b == NULL) {
+        mega_device_begin();
+        memcpy(to, from, bytes);
+        mega_device_end();
+    } else if (a == b) {
+        a->copy(a, to, from, bytes);
+    } else if (b == NULL) {
+        a->write(a, to, from, bytes);
+    } else if (a == NULL) {
+        b->read(b, to, from, bytes);
+    } else {
+        copy_across(a, to, b, from, bytes);
+    }
 }
 
 void mega_device_write(void *device, const void *host, size_t bytes)
@@ -108,20 +146,43 @@ void mega_device_read(void *host, const void *device, size_t bytes)
     mega_device_copy(host, device, bytes);
 }
 
-void mega_device_copy(void *to, const void *from, size_t bytes)
-{
-    mega_device_begin();
-    memcpy(to, from, bytes);
-    mega_device_end();
-}
-
 void mega_device_fill(void *device, int byte, size_t bytes)
 {
+    mega_device *const d = mega_device_of(device);
+    if (bytes == 0) return;
+    if (d != NULL) {
+        d->fill(d, device, byte, bytes);
+        return;
+    }
     mega_device_begin();
     memset(device, byte, bytes);
     mega_device_end();
 }
 
-#else
-typedef int mega_device_memory_is_host; /* C has no empty file */
-#endif
+void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes)
+{
+    mega_device *const d = mega_device_of(device);
+    mega_device_begin();
+    for (size_t r = 0; r < (size_t)rows; r++) {
+        char *const to = (char *)device + r * pitch;
+        const char *const from = (const char *)host + r * bytes;
+        if (d == NULL) memcpy(to, from, bytes);
+        else
+            d->write(d, to, from, bytes);
+    }
+    mega_device_end();
+}
+
+void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes)
+{
+    mega_device *const d = mega_device_of(device);
+    mega_device_begin();
+    for (size_t r = 0; r < (size_t)rows; r++) {
+        char *const to = (char *)host + r * bytes;
+        const char *const from = (const char *)device + r * pitch;
+        if (d == NULL) memcpy(to, from, bytes);
+        else
+            d->read(d, to, from, bytes);
+    }
+    mega_device_end();
+}

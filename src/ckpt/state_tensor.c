@@ -70,7 +70,7 @@ static view view_of(const mega_state_tensor *t, mega_dtype acc, const mega_state
 {
     const size_t size = mega_dtype_size(acc);
     const uint8_t *at = (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * size;
-    if (mega_device_is_host()) return (view){at, p->pitch};
+    if (mega_device_is_host(t->data)) return (view){at, p->pitch};
     mega_device_read_rows(window, at, (size_t)p->pitch * size, rows, (size_t)cols * size);
     return (view){window, cols};
 }
@@ -105,7 +105,7 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
 static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
                                mega_state_sink *sink, void *user)
 {
-    const bool turned = mega_state_turned(t->param), in_place = mega_device_is_host();
+    const bool turned = mega_state_turned(t->param), in_place = mega_device_is_host(t->data);
     const size_t size = mega_dtype_size(file);
     int64_t whole_rows, whole_cols;
     mega_state_extent(t, &whole_rows, &whole_cols);
@@ -143,7 +143,7 @@ mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, 
         const mega_state_piece p = mega_state_piece_get(t, i);
         MEGA_TRY(write_piece(t, acc, file, &p, sink, user));
     }
-    return MEGA_OK;
+    return mega_device_finish(mega_device_of(t->data)); /* what a device that failed gave is in no checkpoint */
 }
 
 static int64_t rows_of_share(const mega_state_piece *p, mega_dtype acc)
@@ -254,7 +254,7 @@ static void read_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
 {
     const size_t size = mega_dtype_size(acc);
     uint8_t *place = (uint8_t *)t->data + (size_t)(p->at + begin * p->pitch) * size;
-    if (mega_device_is_host()) {
+    if (mega_device_is_host(t->data)) {
         fill_rows(t, acc, from, p, begin, end, place, p->pitch);
         return;
     }
@@ -267,7 +267,7 @@ size_t mega_state_tensor_window(const mega_state_tensor *t, mega_dtype acc)
     int64_t width;
     const size_t size = mega_dtype_size(acc), held = (size_t)mega_state_held(t, &width) * size;
     const size_t rows = (size_t)(STATE_BLOCK * width) * size, share = rows > SHARE_BYTES ? rows : SHARE_BYTES;
-    if (mega_device_is_host()) return 0;
+    if (mega_device_is_host(t->data)) return 0;
     return held < share ? held : share;
 }
 

@@ -1,6 +1,7 @@
 /* Helper functions of the commands: options, errors, the log sink. */
 #include "cli.h"
 #include "megalith/assert.h"
+#include "megalith/cuda.h"
 #include "megalith/launch.h"
 #include "megalith/log.h"
 #include "megalith/signals.h"
@@ -101,10 +102,25 @@ void mega_cli_dry_run(const char *fmt, ...)
     va_end(args);
 }
 
+/* Shows which GPU computes, or why none does where one may. */
+static void show_device(const mega_command_options *cfg)
+{
+    const mega_backend_options *b = &cfg->train.engine.backend;
+    char text[MEGA_CUDA_TEXT];
+    const bool may = b->device != NULL && strcmp(b->device, "auto") == 0;
+    if (b->backend != MEGA_BACKEND_CUDA && !may) return;
+    if (mega_cuda_describe(b->gpu, text) != MEGA_OK) snprintf(text, sizeof text, "%.150s", mega_error_message());
+    if (b->backend == MEGA_BACKEND_CUDA) mega_info("computing on cuda:%lld: %s", (long long)b->gpu, text);
+    else
+        mega_info("computing on the CPU: %s",
+                  cfg->train.engine.world_size > 1 ? "a GPU computes for one rank yet" : text);
+}
+
 /* Shows the number of threads, and where it comes from. */
 static void show_threads(const mega_command_options *cfg)
 {
     if ((mega_options_command_bit(cfg->train.engine.options) & FOR_COMPUTING) == 0) return;
+    show_device(cfg);
     const int cores = mega_cpu_count();
     const bool given = mega_options_was_set(cfg->train.engine.options, "num_threads");
     const bool environment = !given && mega_threads_from_environment() > 0;

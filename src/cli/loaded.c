@@ -147,6 +147,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,
                                        .backend = cfg->train.engine.backend.backend,
+                                       .gpu = cfg->train.engine.backend.gpu,
                                        .vocab_multiple = cfg->train.make_vocab_size_divisible_by,
                                        .team = l->team,
                                        .world = world,

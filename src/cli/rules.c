@@ -487,6 +487,7 @@ static const rule_row rules[] = {
     {FOR_RUN, false, .engine = mega_engine_rule_scheduler},
     {FOR_RUN, false, .engine = mega_engine_rule_optimizer},
     {FOR_TRAINING, false, .engine = mega_engine_rule_precision},
+    {FOR_TRAINING, false, .engine = mega_engine_rule_device},
     {FOR_TRAINING, false, .engine = mega_engine_rule_loss_scale},
     {FOR_TRAINING, false, .engine = mega_engine_rule_amp},
     {FOR_RUN, false, .engine = mega_engine_rule_json},

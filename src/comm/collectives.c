@@ -62,6 +62,10 @@ mega_status mega_comm_all_reduce_start(mega_comm *comm, const char *name, void *
 static void move_own(void *to, const void *from, size_t bytes)
 {
     if (to == from || bytes == 0) return;
+    if (mega_device_of(to) != NULL || mega_device_of(from) != NULL) { /* there they do not */
+        mega_device_copy(to, from, bytes);
+        return;
+    }
     mega_device_begin();
     memmove(to, from, bytes);
     mega_device_end();

@@ -27,6 +27,8 @@ static const struct {
     /* an invalid value is rejected when ranks connect, before options are read */
     {"COMM", "mpi|shm", 0, NULL, "the faster way",
      "how the ranks of one host exchange data: over MPI, or through memory that they share. The bits are the same"},
+    {"CUDA_LIBRARY", NULL, 0, NULL, "libcuda.so.1",
+     "the library that `--device cuda` loads as NVIDIA's driver; tests name a software device"},
     {"GEMM", "", 0, "nothing: oneDNN is no longer part of the program (bench/bench_onednn.c compares with it)", "",
      "refused: it selected oneDNN for comparisons, which `bench/bench_onednn.c` now makes"},
     {"HOST_TIMEOUT", NULL, 1, "seconds, at least 1", "6",

@@ -3,6 +3,7 @@
  * call that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
  * on any thread; only queries of numbers are not. */
 #include "engine_calls.h"
+#include "megalith/device_memory.h"
 
 /* A schedule's lr may run without a call of the engine: when the program itself asks for the learning rate. */
 static const char *call_of_schedule(const mega_engine *e)
@@ -50,8 +51,17 @@ bool mega_engine_is_busy(const mega_engine *e)
            mega_reader_is_this_thread(e->data.reader);
 }
 
+/* A device's failure comes before what followed from it. */
 mega_status engine_leave(mega_engine *e, mega_status st)
 {
+    if (e->memory.device != NULL) {
+        mega_error_record of_call;
+        mega_error_get_of(st, &of_call);
+        const mega_status of_device = mega_device_finish(e->memory.device);
+        if (of_device != MEGA_OK) st = of_device;
+        else if (st != MEGA_OK)
+            st = mega_error_restore(&of_call);
+    }
     atomic_store(&e->calls.running, NULL);
     return st;
 }

@@ -100,5 +100,5 @@ mega_status engine_open_caches(mega_engine *e)
             if (is_cache && found.bytes > most) most = found.bytes;
     }
     e->runs.space_bytes = (size_t)engine_run_samples(e) * most;
-    return mega_device_alloc(&e->runs.space, e->runs.space_bytes, "moves of caches between samples");
+    return mega_device_alloc(e->memory.device, &e->runs.space, e->runs.space_bytes, "moves of caches between samples");
 }

@@ -6,6 +6,7 @@
 #include "engine_state.h"
 #include "engine_step.h"
 #include "engine_watch.h"
+#include "megalith/cuda.h"
 #include "megalith/device_memory.h"
 #include "megalith/log.h"
 #include "megalith/threads.h"
@@ -203,6 +204,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e->ties.stages);
     mega_free(e->programs.schedule);
     mega_device_free(e->memory.arena, e->memory.bytes);
+    mega_device_close(e->memory.device);
     engine_client_free(e);
     engine_forget_setup(e);
     mega_team_destroy(e->own.team);
@@ -248,7 +250,7 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, 
     engine_chunks_region(e, &own, &workspace_bytes);
     resident_bytes += own;
     e->memory.bytes = resident_bytes + workspace_bytes;
-    MEGA_TRY(mega_device_alloc(&e->memory.arena, e->memory.bytes, "the memory of the engine"));
+    MEGA_TRY(mega_device_alloc(e->memory.device, &e->memory.arena, e->memory.bytes, "the memory of the engine"));
     *resident = (mega_region){.base = e->memory.arena, .bytes = resident_bytes};
     *workspace = (mega_region){.base = (char *)e->memory.arena + resident_bytes, .bytes = workspace_bytes};
     return MEGA_OK;
@@ -262,6 +264,7 @@ static mega_status engine_allocate(mega_engine *e)
     const bool train = e->programs.train != NULL;
     mega_region resident, workspace;
     MEGA_TRY(engine_check_allocate(e));
+    if (e->options.backend == MEGA_BACKEND_CUDA) MEGA_TRY(mega_cuda_open(e->options.gpu, &e->memory.device));
     MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
     MEGA_TRY(mega_batch_allocate(e->data.batch));
@@ -322,7 +325,7 @@ static void say_host_work(const mega_engine *e)
 static mega_status allocate_all(mega_engine *e)
 {
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
-    if (!mega_device_is_host() && e->layout->world.rank == 0) say_host_work(e);
+    if (!mega_device_is_host(e->memory.arena) && e->layout->world.rank == 0) say_host_work(e);
     e->memory.is_allocated = true;
     mega_memory_trim(); /* building programs leaves gaps, which no plan counts */
     return e->memory.initializes ? initialize(e, e->options.dropout_seed) : MEGA_OK;

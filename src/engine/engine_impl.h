@@ -3,6 +3,7 @@
 #define MEGALITH_ENGINE_IMPL_H
 
 #include "megalith/batch.h"
+#include "megalith/device_memory.h"
 #include "megalith/engine_commands.h"
 #include "megalith/pipeline.h"
 #include "megalith/reader.h"
@@ -147,7 +148,8 @@ typedef struct engine_programs {
 
 /* Memory, and what it holds. */
 typedef struct engine_arena {
-    void *arena; /* all large buffers, in one memory mapping */
+    mega_device *device; /* that computes; NULL: the host */
+    void *arena;         /* all large buffers, in one memory mapping */
     size_t bytes;
     double *losses;    /* in it: engine_sums.of while micro-batches run (losses.c) */
     bool is_allocated; /* all ranks have allocated their memory */

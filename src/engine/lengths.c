@@ -115,7 +115,7 @@ static mega_status take_overflow(mega_engine *e, const mega_program_regions *nee
 {
     engine_lengths *l = &e->lengths;
     l->overflow_bytes = needs->resident + needs->workspace + needs->shared;
-    MEGA_TRY(mega_device_alloc(&l->overflow, l->overflow_bytes, "the programs of shorter samples"));
+    MEGA_TRY(mega_device_alloc(e->memory.device, &l->overflow, l->overflow_bytes, "the programs of shorter samples"));
     if (e->layout->world.rank == 0)
         mega_warn(
             "curriculum: the programs of shorter samples do not fit into the memory of those of whole samples, and "

@@ -212,7 +212,7 @@ void engine_losses_add(const mega_engine *e, const program_io *io, double times)
                                       .weight = io->loss[i].weight,
                                       .times = times,
                                       .per_token = e->options.per_token_loss};
-        add->run(&(mega_queue){.team = e->options.team}, &a);
+        add->run(&(mega_queue){.team = e->options.team, .device = e->memory.device}, &a);
     }
     mega_device_end();
 }

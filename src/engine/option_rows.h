@@ -11,6 +11,7 @@
 
 SETTING(compute, s->backend.params_dtype, .text = options_dtype_text)
 SETTING(backend, s->backend.backend)
+SETTING(gpu, s->backend.gpu, .range = OWN)
 OPTION(team, .range = OWN)
 OPTION(world, .range = OWN)
 PART(layout)

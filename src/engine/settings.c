@@ -219,6 +219,7 @@ void mega_engine_settings_derive(mega_engine_settings *s)
     derive_loss_scale(s);
     derive_recompute(s);
     if (b->fp64 && derives(s, "backend")) b->backend = MEGA_BACKEND_PLAIN;
+    mega_engine_derive_device(s);
     b->params_dtype = b->fp64 ? MEGA_F64 : b->bf16 ? MEGA_BF16 : b->fp16 ? MEGA_F16 : MEGA_F32;
     if (derives(s, "num_threads")) b->num_threads = default_threads(s);
 }

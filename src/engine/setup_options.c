@@ -97,10 +97,10 @@ static void setup_options_check(mega_options *o, bool shape)
         mega_engine_rule_batch_divides, mega_engine_rule_accumulation,  mega_engine_rule_rampup,
         mega_engine_rule_units_agree,   mega_engine_rule_learning_rate, mega_engine_rule_warmup,
         mega_engine_rule_wsd,           mega_engine_rule_weight_decay,  mega_engine_rule_precision,
-        mega_engine_rule_zero,          mega_engine_rule_scheduler,     mega_engine_rule_optimizer,
-        mega_engine_rule_loss_scale,    mega_engine_rule_amp,           mega_engine_rule_json,
-        mega_engine_rule_recompute,     mega_engine_rule_drop_last,     mega_engine_rule_without,
-        mega_engine_rule_grad_accum,    mega_engine_rule_curriculum,
+        mega_engine_rule_device,        mega_engine_rule_zero,          mega_engine_rule_scheduler,
+        mega_engine_rule_optimizer,     mega_engine_rule_loss_scale,    mega_engine_rule_amp,
+        mega_engine_rule_json,          mega_engine_rule_recompute,     mega_engine_rule_drop_last,
+        mega_engine_rule_without,       mega_engine_rule_grad_accum,    mega_engine_rule_curriculum,
     };
     setup_values *v = mega_options_values(o);
     (void)shape;

@@ -81,12 +81,13 @@ static bool is_partial(const mega_graph *g, int32_t t)
 /* Shows a result to the observer: as it is, or a copy where the host cannot read it in place. */
 static void show_result(mega_program *p, mega_observed *made, size_t bytes)
 {
-    void *copy = mega_device_is_host() ? NULL : mega_malloc(bytes);
+    const bool is_host = mega_device_is_host(made->data);
+    void *copy = is_host ? NULL : mega_malloc(bytes);
     if (copy != NULL) {
         mega_device_read(copy, made->data, bytes);
         made->data = copy;
     }
-    if (copy != NULL || mega_device_is_host()) p->observer(p->observer_user, made);
+    if (copy != NULL || is_host) p->observer(p->observer_user, made);
     else if (p->failed.code == MEGA_OK)
         mega_error_get_of(MEGA_NO_MEMORY("observer", "a copy of a result"), &p->failed);
     mega_free(copy);

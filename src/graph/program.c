@@ -1,5 +1,6 @@
 /* Builds a program: runs the passes and the memory plan, then allocates memory and binds calls. */
 #include "megalith/assert.h"
+#include "megalith/device_memory.h"
 #include "megalith/parameter_request.h"
 #include "program_impl.h"
 
@@ -57,6 +58,22 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
         if (passes[i].run == NULL) continue;
         MEGA_TRY(passes[i].run(g));
         MEGA_TRY(mega_graph_verify(g, passes[i].name));
+    }
+    return MEGA_OK;
+}
+
+/* A backend may not have a kernel for each op yet. */
+static mega_status check_kernels(const mega_program *p)
+{
+    for (int i = 0; i < p->g->num_ops; i++) {
+        const instruction *op = &p->g->op[i];
+        const op_row *row = mega_op_table[op->kind];
+        if (row->kernel == MEGA_KERNEL_NONE || mega_program_kernel(p, op) != NULL) continue;
+        return MEGA_FAIL(
+            MEGA_ERR_UNSUPPORTED,
+            "program %s, op %s in \"%s\": CUDA has no kernel for it yet; leave --device out, which computes "
+            "on the CPU",
+            p->name, row->name, op->scope);
     }
     return MEGA_OK;
 }
@@ -123,12 +140,13 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
     mega_status st = p->name == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its name") : MEGA_OK;
-    if (st == MEGA_OK && p->backend == MEGA_BACKEND_CPU && g->dtype == MEGA_F64)
+    if (st == MEGA_OK && p->backend != MEGA_BACKEND_PLAIN && g->dtype == MEGA_F64)
         st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                        "program %s in f64: the fast kernels compute in f32, bf16 and f16; choose the "
                        "plain backend for f64",
                        p->name);
     if (st == MEGA_OK) st = run_passes(g, options);
+    if (st == MEGA_OK) st = check_kernels(p);
     if (st == MEGA_OK) mega_graph_mark_scaled(g);
     if (st == MEGA_OK) st = share_states(p);
     if (st == MEGA_OK) st = mega_program_plan(p);
@@ -306,6 +324,7 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
     MEGA_TRY(allocate_arenas(p, resident, workspace, shared));
+    p->queue.device = mega_device_of(p->scratch);
     p->call_args =
         mega_calloc((size_t)p->slots * (size_t)p->g->num_ops, PROGRAM_ARGS_BYTES); /* in one piece, as planned */
     if (p->call_args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);

@@ -105,6 +105,7 @@ static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes
     const int64_t samples = (sizes->samples + parts - 1) / parts, each = samples * data_ranks(o);
     const mega_engine_options options = {.compute = o->compute,
                                          .backend = o->backend,
+                                         .gpu = o->gpu,
                                          .team = o->team,
                                          .world = o->world,
                                          .layout = o->layout,

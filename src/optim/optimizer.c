@@ -260,6 +260,7 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     MEGA_TRY(optimizer_check_params(o, "mega_optimizer_allocate"));
     o->is_allocated = true;
     o->is_lent = region != NULL;
+    if (region != NULL) o->options.queue.device = mega_device_of(region->base);
     device_memory memory[MOST_MEMORY];
     const int count = memory_of_device(o, memory);
     for (int i = 0; i < count; i++) MEGA_TRY(mega_region_take(region, memory[i].at, memory[i].bytes, memory[i].what));

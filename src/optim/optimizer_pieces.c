@@ -61,10 +61,16 @@ static size_t elements_bytes(const mega_optimizer *o, int64_t count)
     return (size_t)count * mega_dtype_size(mega_params_acc_dtype(o->params));
 }
 
+/* Whether the host reaches what it updates in place. */
+static bool is_of_host(const mega_optimizer *o)
+{
+    return o->options.backend != MEGA_BACKEND_CUDA && mega_device_is_host(NULL);
+}
+
 /* Parameter, gradient, states, rounded weight. */
 size_t optimizer_copies_bytes(const mega_optimizer *o)
 {
-    if (mega_device_is_host() || o->builtin != NULL) return 0;
+    if (is_of_host(o) || o->builtin != NULL) return 0;
     return elements_bytes(o, OPTIMIZER_PIECE) * (size_t)(2 + mega_optimizer_row_states(o->row)) +
            OPTIMIZER_PIECE * sizeof(uint16_t);
 }
@@ -95,8 +101,8 @@ static void run_on_copies(mega_optimizer *o, const optimizer_work *w, int64_t at
 
 void optimizer_run_on_host(mega_optimizer *o, const optimizer_work *w)
 {
-    if (mega_device_is_host()) mega_optimizer_row_run(o->row, o->options.queue.team, w);
-    for (int64_t at = 0; at < w->call.count && !mega_device_is_host(); at += OPTIMIZER_PIECE) {
+    if (is_of_host(o)) mega_optimizer_row_run(o->row, o->options.queue.team, w);
+    for (int64_t at = 0; at < w->call.count && !is_of_host(o); at += OPTIMIZER_PIECE) {
         const int64_t left = w->call.count - at;
         run_on_copies(o, w, at, left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE);
     }

@@ -1,4 +1,5 @@
 /* Placement of parameters in buckets, the slices of buckets that each dp rank holds, and the flat buffers. */
+#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "parameter_impl.h"
 
@@ -290,6 +291,7 @@ mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *re
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_allocate: the list of parameters is NULL; give it");
     if (!p->placed)
         return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
+    if (region != NULL) p->queue.device = mega_device_of(region->base);
     if (buffers & MEGA_PARAMS_WEIGHTS) {
         MEGA_TRY(params_take(p, &p->master, region, "master weights"));
         if (p->compute == p->acc) p->weight.data = p->master.data;

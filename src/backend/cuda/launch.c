@@ -583,3 +583,8 @@ const mega_cuda_kernel *mega_cuda_kernel_find(const char *name)
         if (kernels[i].name != NULL && strcmp(kernels[i].name, name) == 0) return &kernels[i];
     return NULL;
 }
+
+const mega_cuda_kernel *mega_cuda_kernel_at(mega_kernel_id id)
+{
+    return id < MEGA_KERNEL_COUNT && kernels[id].name != NULL ? &kernels[id] : NULL;
+}

@@ -2,6 +2,7 @@
 #ifndef MEGA_CUDA_LAUNCH_H
 #define MEGA_CUDA_LAUNCH_H
 
+#include "megalith/kernels.h"
 #include <stddef.h>
 
 /* A launch: `args` of the op is the kernel's only parameter. Blocks and threads are counted along x, y and z; there is
@@ -33,5 +34,8 @@ typedef struct mega_cuda_kernel {
 
 /* Returns the kernel of this name; NULL: there is none for CUDA yet. */
 const mega_cuda_kernel *mega_cuda_kernel_find(const char *name);
+const mega_cuda_kernel *mega_cuda_kernel_at(mega_kernel_id id);
+/* The same as a kernel of mega_kernel_of, which launches it in the queue's device. */
+const mega_kernel *mega_cuda_kernel_of(mega_kernel_id id);
 
 #endif

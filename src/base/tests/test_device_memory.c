@@ -14,7 +14,7 @@ static void what_is_written_is_read(void **state)
     void *device;
     char host[BYTES], seen[BYTES];
     for (int i = 0; i < BYTES; i++) host[i] = (char)(i * 7);
-    assert_int_equal(mega_device_alloc(&device, (size_t)2 * BYTES, "a test"), MEGA_OK);
+    assert_int_equal(mega_device_alloc(NULL, &device, (size_t)2 * BYTES, "a test"), MEGA_OK);
     mega_device_write(device, host, BYTES);
     mega_device_copy((char *)device + BYTES, device, BYTES);
     mega_device_fill(device, 0x55, BYTES / 2);
@@ -30,7 +30,7 @@ static void what_is_written_is_read(void **state)
 static int signal_of_touch(bool during_work)
 {
     void *device;
-    assert_int_equal(mega_device_alloc(&device, BYTES, "a test"), MEGA_OK);
+    assert_int_equal(mega_device_alloc(NULL, &device, BYTES, "a test"), MEGA_OK);
     const pid_t child = fork();
     if (child == 0) {
         (void)close(STDERR_FILENO);
@@ -49,7 +49,7 @@ static void only_work_touches_it(void **state)
 {
     (void)state;
     assert_int_equal(signal_of_touch(true), 0);
-    assert_int_equal(signal_of_touch(false), mega_device_is_host() ? 0 : SIGSEGV);
+    assert_int_equal(signal_of_touch(false), mega_device_is_host(NULL) ? 0 : SIGSEGV);
 }
 
 int main(void)

@@ -78,7 +78,7 @@ static void check_part(const cutting *c, const mega_param *p, int rank, int owne
     const size_t bytes = 4 * (size_t)(count + 1);
     float *data = mega_malloc(bytes);
     void *held = NULL;
-    tiny_ok(mega_device_alloc(&held, bytes, "a part"));
+    tiny_ok(mega_device_alloc(NULL, &held, bytes, "a part"));
     mega_device_fill(held, 0x7b, bytes);
     const mega_state_tensor t = {.name = "a",
                                  .param = p,

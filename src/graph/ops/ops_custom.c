@@ -217,13 +217,21 @@ static size_t aligned(size_t bytes)
     return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
+/* Whether the host reaches the operands in place. */
+static bool is_in_place(const custom_args *a)
+{
+    const void *operand = NULL;
+    for (int k = 0; k < a->num_in + a->num_out && operand == NULL; k++) operand = a->value[k];
+    return mega_device_is_host(operand);
+}
+
 /* Bytes of the widened operands, and of copies of all if the host needs them. */
 static size_t room_bytes(const custom_args *a)
 {
     size_t bytes = 0;
     for (int k = 0; k < a->num_in + a->num_out; k++) {
         if (is_widened(a, k)) bytes += aligned(operand_bytes(a, k, a->dtype));
-        if (!mega_device_is_host()) bytes += aligned(operand_bytes(a, k, a->type[k]));
+        if (!is_in_place(a)) bytes += aligned(operand_bytes(a, k, a->type[k]));
     }
     return bytes * (a->is_backward ? 2 : 1);
 }
@@ -231,7 +239,7 @@ static size_t room_bytes(const custom_args *a)
 static size_t custom_scratch(const void *args, int threads)
 {
     (void)threads;
-    return mega_device_is_host() ? room_bytes(args) : 0;
+    return is_in_place(args) ? room_bytes(args) : 0;
 }
 
 static void custom_release(void *args)
@@ -245,8 +253,8 @@ static mega_status custom_prepare(void *args, int threads)
     custom_args *a = args;
     (void)threads;
     a->failure = mega_calloc(1, sizeof *a->failure);
-    if (!mega_device_is_host()) a->copies = mega_malloc(room_bytes(a));
-    if (a->failure == NULL || (!mega_device_is_host() && a->copies == NULL)) {
+    if (!is_in_place(a)) a->copies = mega_malloc(room_bytes(a));
+    if (a->failure == NULL || (!is_in_place(a) && a->copies == NULL)) {
         custom_release(args);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "custom op \"%s\": no memory", a->op->name);
     }
@@ -320,7 +328,7 @@ static custom_seen custom_see(mega_team *team, const custom_args *a, int k, void
 {
     custom_seen s = {operand, operand, operand};
     if (operand == NULL) return s;
-    if (!mega_device_is_host()) {
+    if (!is_in_place(a)) {
         s.here = s.wide = custom_take(room, operand_bytes(a, k, a->type[k]));
         if (is_read) mega_device_read(s.here, operand, operand_bytes(a, k, a->type[k]));
     }
@@ -348,7 +356,7 @@ static void custom_kernel_run(const mega_queue *queue, const void *args)
     const custom_args *a = args;
     custom_run r = {.a = a};
     custom_seen d_in[CUSTOM_IN], out[CUSTOM_OUT];
-    char *room = mega_device_is_host() ? a->head.scratch : a->copies;
+    char *room = is_in_place(a) ? a->head.scratch : a->copies;
     for (int i = 0; i < a->num_in; i++) {
         r.in[i] = custom_see(mega_queue_team(queue), a, i, a->value[i], true, &room).wide;
         d_in[i] = custom_see(mega_queue_team(queue), a, i, a->gradient[i], false, &room);

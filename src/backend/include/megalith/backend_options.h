@@ -10,6 +10,8 @@ typedef struct mega_backend_options {
     bool fp16, bf16, fp64;   /* none: fp32; fp64 needs the plain kernels */
     mega_dtype params_dtype; /* type of computation and activations; derived from the two flags */
     mega_backend_kind backend;
+    const char *device;   /* cpu, auto, cuda or cuda:N */
+    int64_t gpu;          /* derived: number of the GPU, with backend CUDA */
     int64_t num_threads;  /* derived if not given; at least 1 */
     bool no_pack_weights; /* pack the weights again for each GEMM of a step */
 } mega_backend_options;

@@ -97,7 +97,7 @@ MEGA_KERNEL_LIST(MEGA_KERNEL_DECLARE)
 typedef enum mega_kernel_id { MEGA_KERNEL_NONE, MEGA_KERNEL_LIST(MEGA_KERNEL_ID) MEGA_KERNEL_COUNT } mega_kernel_id;
 #undef MEGA_KERNEL_ID
 
-/* Returns NULL for MEGA_KERNEL_NONE. */
+/* Returns NULL for MEGA_KERNEL_NONE, and of CUDA for what it has no kernel for yet. */
 const mega_kernel *mega_kernel_of(mega_backend_kind backend, mega_kernel_id id);
 
 #endif

@@ -61,6 +61,7 @@ void mega_engine_settings_derive(mega_engine_settings *s);                /* set
 void mega_engine_keep_stronger_precision(mega_engine_settings *s);
 /* Parts of it, where a DeepSpeed JSON is given: DeepSpeed's defaults, and of these the learning rate. */
 void mega_engine_derive_deepspeed(mega_engine_settings *s);
+void mega_engine_derive_device(mega_engine_settings *s);
 void mega_engine_default_lr(mega_engine_settings *s);
 
 /* Rules between options. Each adds the mistakes that it finds to s->options. */
@@ -69,6 +70,7 @@ void mega_engine_rule_accumulation(mega_engine_settings *s);
 void mega_engine_rule_rampup(mega_engine_settings *s);
 void mega_engine_rule_curriculum(mega_engine_settings *s);
 void mega_engine_rule_precision(mega_engine_settings *s);
+void mega_engine_rule_device(mega_engine_settings *s);
 void mega_engine_rule_loss_scale(mega_engine_settings *s);
 void mega_engine_rule_amp(mega_engine_settings *s);
 void mega_engine_rule_json(mega_engine_settings *s);

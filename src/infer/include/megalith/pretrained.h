@@ -11,6 +11,7 @@
 typedef struct mega_pretrained_options {
     mega_dtype compute; /* F32, BF16, F16 or F64 */
     mega_backend_kind backend;
+    int64_t gpu;              /* with MEGA_BACKEND_CUDA: number of the GPU */
     int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
     mega_team *team;          /* borrowed until fini; reads and runs; may be NULL */
     mega_world *world;        /* borrowed until fini, or NULL: one rank */

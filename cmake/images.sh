@@ -1,0 +1,30 @@
+#!/bin/sh
+# Packs the kernels for GPUs and writes the C file that has them in the program.   images.sh OUT.c PACKED NAME.ptx…
+# The C file changes with what is packed, so that no cache of compilers takes an older one.
+set -eu
+out=$1 packed=$2
+shift 2
+if [ $# = 0 ]; then
+    printf '#include <stddef.h>\nextern const unsigned char mega_cuda_images[];\nextern const size_t mega_cuda_images_bytes;\nconst unsigned char mega_cuda_images[1];\nconst size_t mega_cuda_images_bytes = 0;\n' >"$out"
+    exit
+fi
+for image in "$@"; do
+    name=${image##*/}
+    printf '//@ %s\n' "${name%.ptx}"
+    sed -e '/^[[:space:]]*\/\//d' -e '/^$/d' "$image"
+    printf '\000'
+done | gzip -9n >"$packed"
+bytes=$(wc -c <"$packed")
+cat >"$out" <<END
+/* $(cksum <"$packed") */
+#include <stddef.h>
+extern const unsigned char mega_cuda_images[];
+extern const size_t mega_cuda_images_bytes;
+__asm__(".pushsection .rodata\n"
+        ".globl mega_cuda_images\n"
+        ".balign 16\n"
+        "mega_cuda_images:\n"
+        ".incbin \"$packed\"\n"
+        ".popsection\n");
+const size_t mega_cuda_images_bytes = $bytes;
+END

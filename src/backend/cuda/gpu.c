@@ -1,0 +1,263 @@
+/* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, all in one stream. */
+#include "gpu.h"
+#include "megalith/cuda.h"
+#include "megalith/memory.h"
+
+#include <stdio.h>
+
+enum { PINNED_BYTES = 4 << 20, PIECE_ALIGN = 16, LEAST_CAPABILITY = 8 };
+
+static mega_cuda_gpu *gpu_of(mega_device *device)
+{
+    return (mega_cuda_gpu *)device;
+}
+
+static cu_address address(const void *at)
+{
+    return (cu_address)(uintptr_t)at;
+}
+
+/* ---- the first failure ---- */
+
+/* Keeps it for gpu_finish; work after it has no meaning. */
+static bool keep(mega_cuda_gpu *g, mega_status st)
+{
+    if (st != MEGA_OK && g->failed.code == MEGA_OK) mega_error_get_of(st, &g->failed);
+    return st == MEGA_OK;
+}
+
+static bool is_done(mega_cuda_gpu *g, cu_result result, const char *what)
+{
+    char text[192];
+    if (result == CU_OK) return true;
+    snprintf(text, sizeof text, "%s: %s", g->name, what);
+    return keep(g, mega_cuda_check(&g->cuda, result, text));
+}
+
+/* The driver's current context is of the thread. Returns false after a failure, and when nothing is to be done. */
+static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
+{
+    pthread_mutex_lock(&g->lock);
+    return bytes > 0 && g->failed.code == MEGA_OK &&
+           is_done(g, g->cuda.context_set(g->context), "its context cannot be used");
+}
+
+static void gpu_leave(mega_cuda_gpu *g)
+{
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* Work runs later than it is queued: what a wait reports may be of any kernel since the last one. */
+static bool wait_stream(mega_cuda_gpu *g)
+{
+    char what[160] = "waiting for its work";
+    if (g->last != NULL)
+        snprintf(what, sizeof what, "waiting for its work, of which kernel %s was the last that was queued", g->last);
+    g->last = NULL;
+    g->staged = 0;
+    return is_done(g, g->cuda.stream_wait(g->stream), what);
+}
+
+/* ---- memory ---- */
+
+static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, const char *what)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    size_t left = 0, all = 0;
+    char text[256];
+    cu_address at = 0;
+    if (!gpu_enter(g, bytes)) {
+        gpu_leave(g);
+        return mega_error_restore(&g->failed);
+    }
+    if (g->cuda.memory_info(&left, &all) != CU_OK) left = all = 0;
+    snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
+             (double)bytes * 1e-6, what, (double)all * 1e-6, (double)left * 1e-6);
+    mega_status st = mega_cuda_check(&g->cuda, g->cuda.memory_alloc(&at, bytes), text);
+    if (st == MEGA_OK) {
+        st = mega_cuda_check(&g->cuda, g->cuda.fill_8(at, 0, bytes, g->stream), text);
+        if (st != MEGA_OK) (void)g->cuda.memory_free(at);
+    }
+    gpu_leave(g);
+    *out = st == MEGA_OK ? (void *)(uintptr_t)at : NULL;
+    return st;
+}
+
+static void gpu_free(mega_device *device, void *block)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    pthread_mutex_lock(&g->lock);
+    if (g->cuda.context_set(g->context) == CU_OK) {
+        (void)wait_stream(g);
+        (void)is_done(g, g->cuda.memory_free(address(block)), "giving back memory");
+    }
+    gpu_leave(g);
+}
+
+static void gpu_write(mega_device *device, void *to, const void *host, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    bool is_good = gpu_enter(g, bytes);
+    for (size_t at = 0, n; is_good && at < bytes; at += n) {
+        if (g->staged == PINNED_BYTES && !wait_stream(g)) break;
+        n = bytes - at < PINNED_BYTES - g->staged ? bytes - at : PINNED_BYTES - g->staged;
+        char *const piece = g->sent + g->staged;
+        memcpy(piece, (const char *)host + at, n);
+        g->staged += (n + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+        is_good = is_done(g, g->cuda.copy_in(address(to) + at, piece, n, g->stream), "a copy to it");
+    }
+    gpu_leave(g);
+}
+
+/* After a failure, NaNs: nobody takes them for results. */
+static void gpu_read(mega_device *device, void *host, const void *from, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    bool is_good = gpu_enter(g, bytes);
+    for (size_t at = 0, n; is_good && at < bytes; at += n) {
+        n = bytes - at < PINNED_BYTES ? bytes - at : PINNED_BYTES;
+        is_good = is_done(g, g->cuda.copy_out(g->received, address(from) + at, n, g->stream), "a copy from it") &&
+                  wait_stream(g);
+        if (is_good) memcpy((char *)host + at, g->received, n);
+    }
+    if (!is_good && bytes > 0) memset(host, 0xff, bytes);
+    gpu_leave(g);
+}
+
+static void gpu_copy(mega_device *device, void *to, const void *from, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (gpu_enter(g, bytes))
+        (void)is_done(g, g->cuda.copy(address(to), address(from), bytes, g->stream), "a copy in it");
+    gpu_leave(g);
+}
+
+static void gpu_fill(mega_device *device, void *to, int byte, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (gpu_enter(g, bytes))
+        (void)is_done(g, g->cuda.fill_8(address(to), (unsigned char)byte, bytes, g->stream), "filling its memory");
+    gpu_leave(g);
+}
+
+/* ---- work ---- */
+
+void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cuda_launch *l, const void *args)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    cu_function function;
+    void *params[] = {(void *)(uintptr_t)args};
+    if (gpu_enter(g, 1) && keep(g, mega_cuda_images_find(&g->images, &g->cuda, source, l, &function))) {
+        (void)is_done(
+            g, g->cuda.launch(function, l->x, l->y, l->z, l->threads, 1, 1, l->shared_bytes, g->stream, params, NULL),
+            l->kernel);
+        g->last = l->kernel;
+    }
+    gpu_leave(g);
+}
+
+static mega_status gpu_finish(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (gpu_enter(g, 1)) (void)wait_stream(g);
+    const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
+    gpu_leave(g);
+    return st;
+}
+
+/* ---- opening and closing ---- */
+
+static void gpu_close(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (g->has_context && g->cuda.context_set(g->context) == CU_OK) {
+        mega_cuda_images_close(&g->images, &g->cuda);
+        if (g->sent != NULL) (void)g->cuda.host_free(g->sent);
+        if (g->received != NULL) (void)g->cuda.host_free(g->received);
+        if (g->stream != NULL) (void)g->cuda.stream_destroy(g->stream);
+    }
+    if (g->has_context) (void)g->cuda.context_release(g->id);
+    mega_free(g->images.text);
+    pthread_mutex_destroy(&g->lock);
+    mega_free(g);
+}
+
+static mega_status find_device(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *out)
+{
+    int count = 0;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->init(0), "cuda: starting NVIDIA's driver"));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_count(&count), "cuda: the number of GPUs"));
+    if (count == 0) return mega_cuda_check(cuda, CU_NO_DEVICE, "cuda");
+    if (ordinal < 0 || ordinal >= count)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda:%lld: the driver shows %d GPU%s, numbered from 0",
+                         (long long)ordinal, count, count == 1 ? "" : "s");
+    return mega_cuda_check(cuda, cuda->device_get(out, (int)ordinal), "cuda: a GPU");
+}
+
+/* Sets the name, and refuses a GPU that the kernels cannot run on. */
+static mega_status look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, char text[MEGA_CUDA_TEXT])
+{
+    int major = 0, minor = 0, version = 0;
+    char name[96] = "";
+    MEGA_TRY(find_device(cuda, ordinal, id));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_name(name, sizeof name, *id), "cuda: the name of a GPU"));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&major, CU_CAPABILITY_MAJOR, *id), name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&minor, CU_CAPABILITY_MINOR, *id), name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->driver_version(&version), name));
+    snprintf(text, MEGA_CUDA_TEXT, "%s, compute capability %d.%d, driver for CUDA %d.%d", name, major, minor,
+             version / 1000, version % 1000 / 10);
+    if (major >= LEAST_CAPABILITY) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                     "cuda:%lld is %s; the kernels need compute capability 8.0 (A100, RTX 30) or newer",
+                     (long long)ordinal, text);
+}
+
+mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
+{
+    mega_cuda_driver cuda;
+    cu_device id;
+    if (mega_cuda_images_bytes == 0) {
+        cuda_images none = {.text = NULL};
+        return mega_cuda_images_open(&none);
+    }
+    MEGA_TRY(mega_cuda_library_load(&cuda));
+    return look_at(&cuda, ordinal, &id, text);
+}
+
+static mega_status gpu_take(mega_cuda_gpu *g)
+{
+    const mega_cuda_driver *cuda = &g->cuda;
+    void *sent = NULL, *received = NULL;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->context_retain(&g->context, g->id), g->name));
+    g->has_context = true;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->context_set(g->context), g->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->stream_create(&g->stream, CU_NON_BLOCKING), g->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&sent, PINNED_BYTES, 0), g->name));
+    g->sent = sent;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
+    g->received = received;
+    return MEGA_OK;
+}
+
+mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
+{
+    char text[MEGA_CUDA_TEXT];
+    mega_cuda_gpu *g = mega_calloc(1, sizeof *g);
+    if (g == NULL) return MEGA_NO_MEMORY("cuda", "the record of a GPU");
+    g->device =
+        (mega_device){g->name, gpu_alloc, gpu_free, gpu_write, gpu_read, gpu_copy, gpu_fill, gpu_finish, gpu_close};
+    pthread_mutex_init(&g->lock, NULL);
+    mega_status st = mega_cuda_images_open(&g->images);
+    if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);
+    if (st == MEGA_OK) st = look_at(&g->cuda, ordinal, &g->id, text);
+    if (st == MEGA_OK) snprintf(g->name, sizeof g->name, "cuda:%lld", (long long)ordinal);
+    if (st == MEGA_OK) st = gpu_take(g);
+    if (st == MEGA_OK) {
+        *out = &g->device;
+        return MEGA_OK;
+    }
+    mega_error_record why;
+    mega_error_get_of(st, &why);
+    gpu_close(&g->device);
+    return mega_error_restore(&why);
+}

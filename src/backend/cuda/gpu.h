@@ -1,0 +1,69 @@
+/* A GPU that is open: the driver's functions, a stream, memory, and the kernels of the program's images. */
+#ifndef MEGA_CUDA_GPU_H
+#define MEGA_CUDA_GPU_H
+
+#include "driver.h"
+#include "launch.h"
+#include "megalith/device_memory.h"
+#include <pthread.h>
+
+/* ---- library.c ---- */
+
+/* Loads the driver: MEGA_CUDA_LIBRARY, or libcuda.so.1. */
+mega_status mega_cuda_library_load(mega_cuda_driver *out);
+/* Returns MEGA_OK for CU_OK; otherwise fails with "WHAT: what the driver says", and what can be done about it. */
+mega_status mega_cuda_check(const mega_cuda_driver *cuda, cu_result result, const char *what);
+
+/* ---- images.c ---- */
+
+/* The program's PTX, NUL after each: "//@ NAME" is the first line of that of NAME.cu. Made by the build
+ * (cmake/images.sh); bytes 0: there are none. */
+extern const unsigned char mega_cuda_images[];
+extern const size_t mega_cuda_images_bytes;
+
+enum { CUDA_MODULES = 128, CUDA_FUNCTIONS = 1024 /* a power of 2 */ };
+
+typedef struct cuda_images {
+    char *text; /* unpacked */
+    size_t bytes;
+    struct {
+        const char *source;
+        cu_module module;
+    } module[CUDA_MODULES];
+    int num_modules;
+    struct {
+        const char *kernel; /* NULL: free */
+        cu_function function;
+        unsigned shared_bytes; /* that its blocks may have */
+    } function[CUDA_FUNCTIONS];
+    int num_functions;
+} cuda_images;
+
+mega_status mega_cuda_images_open(cuda_images *images);
+void mega_cuda_images_close(cuda_images *images, const mega_cuda_driver *cuda);
+/* Finds the function of a kernel, whose image is loaded when the first of its kernels is asked for. */
+mega_status mega_cuda_images_find(cuda_images *images, const mega_cuda_driver *cuda, const char *source,
+                                  const mega_cuda_launch *launch, cu_function *out);
+
+/* ---- gpu.c ---- */
+
+typedef struct mega_cuda_gpu {
+    mega_device device; /* first: what others see */
+    mega_cuda_driver cuda;
+    cu_device id;
+    bool has_context;
+    cu_context context;
+    cu_stream stream;
+    pthread_mutex_t lock;  /* of all below */
+    char *sent, *received; /* pinned memory for what is copied to and from the device */
+    size_t staged;         /* bytes of `sent` whose copies may not have run */
+    cuda_images images;
+    const char *last;         /* the kernel that was queued last; NULL: none since the last wait */
+    mega_error_record failed; /* code MEGA_OK: nothing */
+    char name[128];           /* "cuda:0, NVIDIA H100 PCIe" */
+} mega_cuda_gpu;
+
+/* Queues a launch; a failure is kept until the device is finished. */
+void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cuda_launch *launch, const void *args);
+
+#endif

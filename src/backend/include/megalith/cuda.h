@@ -1,0 +1,18 @@
+/* GPUs of NVIDIA as devices of an engine. The driver's library is loaded when a GPU is opened. */
+#ifndef MEGALITH_CUDA_H
+#define MEGALITH_CUDA_H
+
+#include "megalith/device_memory.h"
+#include <stdint.h>
+
+enum { MEGA_CUDA_TEXT = 160 };
+
+/* Opens GPU number `ordinal` of those that the driver shows. Fails with MEGA_ERR_UNSUPPORTED if this build has no
+ * kernels for GPUs, there is no driver or no such GPU, or it is too old; the message says what can be done. */
+MEGA_CHECK_RESULT mega_status mega_cuda_open(int64_t ordinal, mega_device **out);
+
+/* Sets `text` to "NVIDIA H100 PCIe, compute capability 9.0, driver 12.4" for a GPU that mega_cuda_open would open, and
+ * fails as it does for another one. */
+MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT]);
+
+#endif

@@ -1,0 +1,56 @@
+/* Which device computes: --device, and the kernels of --backend that it needs. */
+#include "megalith/cuda.h"
+#include "megalith/engine_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Returns N of cuda:N, 0 of cuda, -1 of any other text. */
+static int64_t gpu_number(const char *device)
+{
+    enum { MOST_DIGITS = 4 };
+    int64_t number = 0;
+    if (strcmp(device, "cuda") == 0) return 0;
+    if (strncmp(device, "cuda:", 5) != 0 || device[5] == '\0' || strlen(device) > 5 + MOST_DIGITS) return -1;
+    for (const char *c = device + 5; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9') return -1;
+        number = 10 * number + (*c - '0');
+    }
+    return number;
+}
+
+static bool is_auto(const mega_backend_options *b)
+{
+    return b->device != NULL && strcmp(b->device, "auto") == 0;
+}
+
+/* What it cannot do on a GPU yet, a run with `auto` does on the CPU. */
+void mega_engine_derive_device(mega_engine_settings *s)
+{
+    mega_backend_options *b = &s->backend;
+    char text[MEGA_CUDA_TEXT];
+    if (b->device == NULL || mega_options_was_set(s->options, "backend")) return;
+    b->gpu = is_auto(b) ? 0 : gpu_number(b->device);
+    const bool is_wanted = b->gpu >= 0 && !b->fp64 && (!is_auto(b) || s->world_size <= 1);
+    if (is_wanted && (!is_auto(b) || mega_cuda_describe(0, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
+    if (b->gpu < 0) b->gpu = 0; /* the rule refuses it */
+}
+
+void mega_engine_rule_device(mega_engine_settings *s)
+{
+    const mega_backend_options *b = &s->backend;
+    if (b->device == NULL) return;
+    const bool is_gpu = gpu_number(b->device) >= 0;
+    const char *device = mega_options_origin(s->options, "device");
+    if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0)
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected cpu, cuda, cuda:N or auto", device);
+    if (is_gpu && b->backend != MEGA_BACKEND_CUDA)
+        mega_options_problem(s->options, MEGA_ERR_USAGE,
+                             "%s and %s: a GPU runs neither the plain kernels nor those of the CPU, and does not "
+                             "compute in double; give one of them",
+                             device, mega_options_origin(s->options, b->fp64 ? "fp64" : "backend"));
+    if (b->backend == MEGA_BACKEND_CUDA && s->world_size > 1)
+        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
+                             "%s with %lld ranks: a GPU computes for one rank yet; start one, or leave the option out",
+                             is_gpu ? device : mega_options_origin(s->options, "backend"), (long long)s->world_size);
+}

@@ -1,0 +1,251 @@
+/* A GPU as a device of an engine (megalith/cuda.h): memory, copies and kernels, and what is said when one of the
+ * driver's calls fails. On the software device; each case is a process of its own, because the library reads its
+ * environment once. */
+#include "kit.h"
+#include "megalith/cuda.h"
+#include "megalith/kernels.h"
+#include "megalith/philox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LARGE = (4 << 20) + 12345, ROWS = 5, COLS = 24, NOT_BUILT = 77 };
+
+static mega_device *device;
+
+static void good(mega_status st)
+{
+    if (st != MEGA_OK) fail_msg("%s", mega_error_message());
+}
+
+/* Runs it in a child whose environment has NAME=VALUE; returns the child's exit status. */
+static int in_child(const char *name, const char *value, int (*run)(void))
+{
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (name != NULL) setenv(name, value, 1);
+        _exit(run());
+    }
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+static void *taken(size_t bytes)
+{
+    void *block;
+    good(mega_device_alloc(device, &block, bytes, "a test"));
+    return block;
+}
+
+/* ---- memory ---- */
+
+static void fill_with(unsigned char *numbers, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++) numbers[i] = (unsigned char)((i * 2654435761u + seed) >> 13);
+}
+
+static int memory_works(void)
+{
+    unsigned char *host = malloc(LARGE), *seen = malloc(LARGE), zeros[100] = {0};
+    good(mega_cuda_open(0, &device));
+    unsigned char *a = taken(LARGE), *b = taken(LARGE);
+    assert_ptr_equal(mega_device_of(a + LARGE - 1), device);
+    assert_null(mega_device_of(host));
+    assert_false(mega_device_is_host(b));
+    mega_device_read(seen, a + 1000, sizeof zeros);
+    assert_memory_equal(seen, zeros, sizeof zeros); /* new memory is zero */
+    fill_with(host, LARGE, 7);
+    mega_device_write(a, host, LARGE);
+    fill_with(seen, LARGE, 8);
+    mega_device_write(a + 5, seen, 3); /* `host` may change at once, too */
+    memcpy(host + 5, seen, 3);
+    mega_device_copy(b + 1, a, LARGE - 1);
+    mega_device_fill(b, 0x55, 1);
+    mega_device_read(seen, b, LARGE);
+    assert_int_equal(seen[0], 0x55);
+    assert_memory_equal(seen + 1, host, LARGE - 1);
+    mega_device_write_rows(b, 100, host, ROWS, 10);
+    mega_device_read_rows(seen, b, 100, ROWS, 10);
+    assert_memory_equal(seen, host, (size_t)ROWS * 10);
+    good(mega_device_finish(device));
+    mega_device_free(a, LARGE);
+    mega_device_free(b, LARGE);
+    assert_null(mega_device_of(a));
+    mega_device_close(device);
+    free(host);
+    free(seen);
+    return 0;
+}
+
+static void memory_is_written_and_read(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(NULL, NULL, memory_works), 0);
+}
+
+/* Two devices in one process, and host memory beside them. */
+static int devices_work(void)
+{
+    mega_device *other;
+    unsigned char host[40000], seen[40000];
+    good(mega_cuda_open(0, &device));
+    good(mega_cuda_open(1, &other));
+    assert_string_equal(other->name, "cuda:1");
+    void *a = taken(sizeof host), *b;
+    good(mega_device_alloc(other, &b, sizeof host, "a test"));
+    fill_with(host, sizeof host, 3);
+    mega_device_write(a, host, sizeof host);
+    mega_device_copy(b, a, sizeof host);
+    mega_device_free(a, sizeof host);
+    mega_device_read(seen, b, sizeof host);
+    assert_memory_equal(seen, host, sizeof host);
+    mega_device_free(b, sizeof host);
+    mega_device_close(other);
+    mega_device_close(device);
+    return 0;
+}
+
+static void two_devices_exchange_by_the_host(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_DEVICES", "2", devices_work), 0);
+}
+
+/* ---- kernels ---- */
+
+static float number(int i)
+{
+    return (float)((i * 7919) % 2003) / 1000.0f - 1.0f;
+}
+
+/* gelu of x + bias by CUDA, compared with the plain kernel. Returns false after a failure of the device. */
+static bool gelu_is_right(void)
+{
+    float x[ROWS * COLS], bias[COLS], wanted[ROWS * COLS], seen[ROWS * COLS];
+    for (int i = 0; i < ROWS * COLS; i++) x[i] = number(i);
+    for (int i = 0; i < COLS; i++) bias[i] = number(i + 1000);
+    void *block;
+    if (mega_device_alloc(device, &block, 2 * sizeof x + sizeof bias, "a test") != MEGA_OK) return false;
+    float *const at = block;
+    mega_device_write(at, x, sizeof x);
+    mega_device_write(at + ROWS * COLS, bias, sizeof bias);
+    mega_gelu_args a = {.head = {.dtype = MEGA_F32}, .rows = ROWS, .cols = COLS, .x = x, .bias = bias, .y = wanted};
+    mega_kernel_of(MEGA_BACKEND_PLAIN, MEGA_KERNEL_gelu)->run(NULL, &a);
+    a.x = at;
+    a.bias = at + ROWS * COLS;
+    a.y = at + ROWS * COLS + COLS;
+    const mega_kernel *k = mega_kernel_of(MEGA_BACKEND_CUDA, MEGA_KERNEL_gelu);
+    if (k->prepare(&a, 1) != MEGA_OK) return false;
+    k->run(&(mega_queue){.device = device}, &a);
+    mega_device_read(seen, a.y, sizeof seen);
+    const bool is_good = mega_device_finish(device) == MEGA_OK;
+    for (int i = 0; i < ROWS * COLS && is_good; i++)
+        if (!(seen[i] - wanted[i] < 1e-5f && wanted[i] - seen[i] < 1e-5f)) fail_msg("%g, not %g", seen[i], wanted[i]);
+    mega_device_free(block, 2 * sizeof x + sizeof bias);
+    return is_good;
+}
+
+static int kernels_work(void)
+{
+    good(mega_cuda_open(0, &device));
+    assert_true(gelu_is_right());
+    assert_true(gelu_is_right()); /* its image is there */
+    mega_gelu_args a = {.head = {.dtype = MEGA_F64}, .rows = ROWS, .cols = COLS};
+    assert_int_equal(mega_kernel_of(MEGA_BACKEND_CUDA, MEGA_KERNEL_gelu)->prepare(&a, 1), MEGA_ERR_UNSUPPORTED);
+    assert_non_null(strstr(mega_error_message(), "no kernel gelu in f64"));
+    mega_device_close(device);
+    return 0;
+}
+
+static void kernels_run_in_the_queue_of_the_device(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(NULL, NULL, kernels_work), 0);
+}
+
+/* ---- failures ---- */
+
+/* Exit status 1: an error with a message, and NaNs in place of results; 0: no failure. */
+static int fails_or_works(void)
+{
+    if (mega_cuda_open(0, &device) != MEGA_OK) return mega_error_message()[0] != '\0' ? 1 : 2;
+    const bool is_good = gelu_is_right();
+    if (!is_good && mega_error_message()[0] == '\0') return 2;
+    if (!is_good && mega_device_finish(device) == MEGA_OK && strstr(mega_error_message(), "for a test") == NULL)
+        return 3; /* the failure was forgotten */
+    mega_device_close(device);
+    return is_good ? 0 : 1;
+}
+
+/* Every call of the driver fails in turn, until there are no more. */
+static void each_call_of_the_driver_may_fail(void **state)
+{
+    (void)state;
+    int failures = 0, works = 0;
+    for (int n = 1; works < 8 && n < 200; n++) { /* what closes the device may fail unheard */
+        char text[16];
+        snprintf(text, sizeof text, "%d", n);
+        const int status = in_child("MEGA_SOFTWARE_CUDA_FAIL", text, fails_or_works);
+        if (status > 1) fail_msg("call %d fails: status %d", n, status);
+        failures += status;
+        works = status == 0 ? works + 1 : 0;
+    }
+    assert_in_range(failures, 20, 100);
+}
+
+static const char *expected; /* in the message */
+
+static int is_refused(void)
+{
+    if (mega_cuda_open(0, &device) == MEGA_OK) return 1;
+    if (strstr(mega_error_message(), expected) != NULL) return 0;
+    (void)fprintf(stderr, "\"%s\" has no \"%s\"\n", mega_error_message(), expected);
+    return 2;
+}
+
+static int memory_is_refused(void)
+{
+    void *block;
+    good(mega_cuda_open(0, &device));
+    if (mega_device_alloc(device, &block, 1 << 20, "a test") != MEGA_ERR_MEMORY) return 1;
+    return strstr(mega_error_message(), "1.049 MB for a test") != NULL ? 0 : 2;
+}
+
+static void messages_say_what_is_missing(void **state)
+{
+    (void)state;
+    expected = "no-such-library";
+    assert_int_equal(in_child("MEGA_CUDA_LIBRARY", "/no-such-library.so", is_refused), 0);
+    expected = "no function cuInit";
+    assert_int_equal(in_child("MEGA_CUDA_LIBRARY", "libz.so.1", is_refused), 0);
+    expected = "is for CUDA 11.0";
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_VERSION", "11000", is_refused), 0);
+    expected = "no CUDA-capable device";
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_DEVICES", "0", is_refused), 0);
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_MEMORY", "1000000", memory_is_refused), 0);
+}
+
+/* Whether this build has kernels for GPUs. */
+static int has_images(void)
+{
+    char text[MEGA_CUDA_TEXT];
+    if (mega_cuda_describe(0, text) == MEGA_OK) return strstr(text, "compute capability") != NULL ? 0 : 1;
+    return strstr(mega_error_message(), "this build has no kernels for GPUs") != NULL ? NOT_BUILT : 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_written_and_read), cmocka_unit_test(two_devices_exchange_by_the_host),
+        cmocka_unit_test(kernels_run_in_the_queue_of_the_device), cmocka_unit_test(each_call_of_the_driver_may_fail),
+        cmocka_unit_test(messages_say_what_is_missing)};
+    setenv("MEGA_CUDA_LIBRARY", MEGA_CUDA_SOFTWARE, 1);
+    const int status = in_child(NULL, NULL, has_images);
+    return status != 0 ? status : cmocka_run_group_tests(tests, NULL, NULL);
+}

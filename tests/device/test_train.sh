@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Training on a GPU, by the software device: a GPT and a Llama have the CPU's losses, in fp32 and bf16; a checkpoint of
+# either goes on with the other and evaluates and writes texts alike; failed calls of the driver and what is not built
+# end with a message. `make check-device` runs 20 iterations of 4 layers, and lets more calls fail.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
+[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/pretrain.sh"
+
+base+=(--lr-decay-iters 20)
+iterations=4
+if [ -n "${MEGA_DEVICE_SEEDS:-}" ]; then iterations=20; fi
+options=("${base[@]}" --log-interval 1 --eval-interval 100 --train-iters $iterations)
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || options+=(--num-layers 4 --hidden-size 128)
+llama=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+    --untie-embeddings-and-output-weights --num-query-groups 2 --ffn-hidden-size 48)
+
+# train NAME OPTIONS…: leaves the losses and norms of the iterations and of evaluations in NAME.losses
+train() {
+    local name=$1
+    shift
+    timeout 300 "$MEGALITH" pretrain_gpt "${options[@]}" "$@" >"$name.log" 2>&1 || { note "$name: $(tail -2 "$name.log")"; return 1; }
+    grep -oE '(lm loss|lm loss value|grad norm): [0-9.E+-]+' "$name.log" | awk '{ print $NF }' >"$name.losses"
+}
+# alike NAME OTHER TOLERANCE: as many numbers, none of which differ by more
+alike() {
+    paste "$1.losses" "$2.losses" | awk -v most="$3" '
+        NF != 2 || $1 == "" { wrong = wrong " line " NR " is missing;" ; next }
+        { d = $1 - $2; d = d < 0 ? -d : d; n++; if (d > most * $1) wrong = wrong " " $1 " and " $2 ";" }
+        END { if (n < 8) wrong = wrong " only " n + 0 " numbers"; if (wrong != "") print wrong }' >difference
+    [ ! -s difference ] || note "$1 and $2:$(cat difference)"
+}
+
+train probe --train-iters 1 --eval-iters 0 --device cuda
+! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+grep -q '^computing on cuda:0: software device, compute capability' probe.log || note "no line says what computes"
+
+train gpt_cpu --device cpu && train gpt_gpu --device cuda && alike gpt_cpu gpt_gpu 1e-5
+train llama_cpu "${llama[@]}" --device cpu && train llama_gpu "${llama[@]}" --device cuda && alike llama_cpu llama_gpu 1e-5
+train half_cpu --bf16 --device cpu --save cpu && train half_gpu --bf16 --device cuda --save gpu && alike half_cpu half_gpu 1e-2
+
+# Both go on, each from the other's checkpoint.
+more=(--bf16 --train-iters $((iterations + 3)))
+train on_cpu "${more[@]}" --device cpu --load gpu && train on_gpu "${more[@]}" --device cuda --load cpu && alike on_cpu on_gpu 1e-2
+grep -q 'backend: cpu here, cuda in the checkpoint\|backend.*cuda.*cpu' on_cpu.log || note "no word of the other backend: $(grep -i backend on_cpu.log)"
+
+# --- what fails: a message, the status of an error, no hang, and the checkpoint before stays
+small=("${base[@]}" --train-iters 2 --eval-iters 0 --save broken --save-interval 1)
+calls="10 40 90 cuModuleLoadDataEx:3 cuLaunchKernel:100 cuMemcpyDtoHAsync_v2:9 cuStreamSynchronize:12"
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || calls="$calls $(seq 8 7 400)"
+for call in $calls; do
+    rm -rf broken
+    status=0
+    MEGA_SOFTWARE_CUDA_FAIL=$call timeout 60 "$MEGALITH" pretrain_gpt "${small[@]}" --device cuda >failed.log 2>&1 || status=$?
+    case $status in
+    [1-9]) grep -q 'error: .*of CUDA' failed.log || note "call $call: no message: $(tail -2 failed.log)" ;;
+    *) note "call $call fails: status $status: $(tail -2 failed.log)" ;;
+    esac
+    [ ! -e broken/latest_checkpointed_iteration.txt ] ||
+        "$MEGALITH" pretrain_gpt "${small[@]}" --save after --load broken --train-iters 3 --device cpu >after.log 2>&1 ||
+        note "call $call: its checkpoint is damaged: $(tail -2 after.log)"
+    rm -rf after
+done
+
+refuses "two ranks" 'a GPU computes for one rank' launch --nproc_per_node 2 pretrain_gpt "${small[@]}" --device cuda
+refuses "double" '--device cuda|--fp64|does not compute in double' pretrain_gpt "${small[@]}" --device cuda --fp64
+refuses "a number" '--device gpu|expected cpu, cuda, cuda:N or auto' pretrain_gpt "${small[@]}" --device gpu
+refuses "GPU 3" 'cuda:3|shows 1 GPU' pretrain_gpt "${small[@]}" --device cuda:3
+MEGA_CUDA_LIBRARY=/no-such.so refuses "no driver" 'MEGA_CUDA_LIBRARY: /no-such.so' pretrain_gpt "${small[@]}" --device cuda
+MEGA_SOFTWARE_CUDA_MEMORY=100000 refuses "no memory" 'out of memory|the memory of the engine' pretrain_gpt \
+    "${small[@]}" --device cuda
+MEGA_CUDA_LIBRARY=/no-such.so "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 1 --eval-iters 0 --device auto >auto.log 2>&1 ||
+    note "auto without a driver: $(tail -2 auto.log)"
+grep -q '^computing on the CPU: .*no-such.so' auto.log || note "auto does not say why the CPU computes"
+
+# --- one iteration that is watched: no access but to what is declared and written, no race, no missing order
+MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so timeout 300 "$MEGALITH" pretrain_gpt "${base[@]}" \
+    --train-iters 1 --eval-iters 1 --device cuda >watched.log 2>&1 || note "watched: status $?: $(tail -4 watched.log)"
+finish
