@@ -17,7 +17,7 @@ function(mega_room name)
     list(TRANSFORM rooms PREPEND mega_)
     # PRIVATE include paths and link-only dependencies: a room above does not inherit what this room sees.
     target_link_libraries(mega_${name} PRIVATE mega_flags ${R_LIBS})
-    if(MEGA_FAR AND NOT name IN_LIST MEGA_HOST_ROOMS)
+    if(MEGA_FAR AND name STREQUAL base) # no other room knows, so that all else comes from the compiler's cache
         target_compile_definitions(mega_${name} PRIVATE MEGA_FAR=1)
     endif()
     foreach(room ${R_ON})

@@ -10,8 +10,6 @@ endif()
 option(MEGA_TESTS "build the tests" ON)
 option(MEGA_ASSERTS "keep MEGA_ASSERT checks" ON)
 option(MEGA_FAR "a test build: the host cannot touch device memory (base/device_memory.c)" OFF)
-# Rooms that never see device memory; what MEGA_FAR does not concern comes from the compiler's cache.
-set(MEGA_HOST_ROOMS backend cli config families foreign launch layers model monitor text yaml)
 set(MEGA_SANITIZE "" CACHE STRING "sanitizers, for example address,undefined")
 
 # -Wno-psabi: vectors wider than the target's registers are passed only between inlined functions (backend/cpu); clang

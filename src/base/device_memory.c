@@ -47,6 +47,16 @@ bool mega_device_is_host(const void *at)
 #endif
 }
 
+#ifndef MEGA_FAR
+void mega_device_begin(void)
+{
+}
+
+void mega_device_end(void)
+{
+}
+#endif
+
 /* ---- blocks ---- */
 
 static mega_status alloc_host(void **out, size_t bytes, const char *what)

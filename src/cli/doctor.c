@@ -223,7 +223,7 @@ static void show_gpu(void)
             size_t bytes = 0;
             d.name(name, sizeof name, i);
             d.memory(&bytes, i);
-            row("GPU", "%s, %.1f GiB found, CUDA backend not implemented yet", name, (double)bytes / 1073741824.0);
+            row("GPU", "%s, %.1f GiB; --device cuda takes it (docs/gpu.md)", name, (double)bytes / 1073741824.0);
         }
     } else {
         row("GPU", "the CUDA driver is there, but it shows no device");

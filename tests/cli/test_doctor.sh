@@ -20,7 +20,7 @@ has '^  zlib  +[0-9]'
 has '^  zstd  +[0-9]'
 has '^  MPI  +([A-Z]|none)'
 has '^  MPI launcher  +(none found|/)'
-has '^  GPU  +.*(none found|not implemented yet|does not load|no device)'
+has '^  GPU  +.*(none found|--device cuda takes it|does not load|no device)'
 has '^  kernels  +(portable|avx2|avx512|avx512_bf16|amx)'
 
 text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
@@ -99,7 +99,7 @@ for devices in 1 0; do
     $cc -shared -fPIC -DDEVICES=$devices "$temp/cuda.c" -o "$temp/libcuda.so.1"
     text=$(LD_LIBRARY_PATH="$temp" PATH="/nonexistent:$temp/bin" "$MEGALITH" doctor)
     if [ $devices -eq 1 ]; then
-        has '^  GPU  +Imaginary 0, 80\.0 GiB found, CUDA backend not implemented yet$'
+        has '^  GPU  +Imaginary 0, 80\.0 GiB; --device cuda takes it \(docs/gpu\.md\)$'
     else
         has '^  GPU  +the CUDA driver is there, but it shows no device$'
     fi

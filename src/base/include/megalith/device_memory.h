@@ -57,23 +57,9 @@ void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t
  * engine on the host works so. */
 bool mega_device_is_host(const void *at);
 
-#ifdef MEGA_FAR
-
-/* Around work of kernels on the host and of exchanges between ranks. The two may be nested, and called by several
- * threads. */
+/* Around work of kernels on the host and of exchanges between ranks; nothing but in a build with MEGA_FAR. The two may
+ * be nested, and called by several threads. */
 void mega_device_begin(void);
 void mega_device_end(void);
-
-#else
-
-static inline void mega_device_begin(void)
-{
-}
-
-static inline void mega_device_end(void)
-{
-}
-
-#endif
 
 #endif
