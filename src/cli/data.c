@@ -232,10 +232,13 @@ static mega_status merge(const mega_command_options *cfg)
     if (st == MEGA_OK) st = merge_all(&w, &l, cfg->data.output_prefix);
     if (st == MEGA_OK) {
         const int64_t documents = mega_indexed_writer_documents(w), tokens = mega_indexed_writer_tokens(w);
-        mega_indexed_put_tokenizer(cfg->data.output_prefix, NULL);
-        st = mega_indexed_writer_finish(w);
-        w = NULL;
-        if (st == MEGA_OK) mega_indexed_join_tokenizers((const char *const *)l.item, l.count, cfg->data.output_prefix);
+        st = mega_indexed_put_tokenizer(cfg->data.output_prefix, NULL);
+        if (st == MEGA_OK) {
+            st = mega_indexed_writer_finish(w);
+            w = NULL;
+        }
+        if (st == MEGA_OK)
+            st = mega_indexed_join_tokenizers((const char *const *)l.item, l.count, cfg->data.output_prefix);
         if (st == MEGA_OK)
             printf("written: %s.bin and .idx, %" PRId64 " document%s, %" PRId64 " tokens of %" PRId64 " data sets\n",
                    cfg->data.output_prefix, documents, documents == 1 ? "" : "s", tokens, l.count);

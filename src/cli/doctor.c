@@ -6,12 +6,12 @@
 #include "megalith/comm.h"
 #include "megalith/command_options.h"
 #include "megalith/cpu_load.h"
+#include "megalith/cuda.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 
 #include "megalith/launch.h"
-#include <dlfcn.h>
 #include <jansson.h>
 #include <math.h>
 #include <pcre2.h>
@@ -188,47 +188,13 @@ static void show_mpi(void)
     mega_free(mpirun);
 }
 
-/* The driver's own interface; four functions are enough to name the devices. */
-typedef struct driver {
-    int (*init)(unsigned flags);
-    int (*count)(int *out);
-    int (*name)(char *out, int size, int device);
-    int (*memory)(size_t *out, int device);
-} driver;
-
-static bool find_symbol(void *function, void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    if (symbol != NULL) memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static void show_gpu(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    driver d;
-    int count = 0;
-    if (library == NULL) {
-        char *smi = find_program("nvidia-smi");
-        row("GPU", "%s",
-            smi != NULL ? "nvidia-smi is there, but the driver (libcuda.so.1) does not load" : "none found");
-        mega_free(smi);
-        return;
-    }
-    if (find_symbol(&d.init, library, "cuInit") && find_symbol(&d.count, library, "cuDeviceGetCount") &&
-        find_symbol(&d.name, library, "cuDeviceGetName") && find_symbol(&d.memory, library, "cuDeviceTotalMem_v2") &&
-        d.init(0) == 0 && d.count(&count) == 0 && count > 0) {
-        for (int i = 0; i < count; i++) { /* ordinals are device handles in this interface */
-            char name[128] = "unknown";
-            size_t bytes = 0;
-            d.name(name, sizeof name, i);
-            d.memory(&bytes, i);
-            row("GPU", "%s, %.1f GiB; --device cuda takes it (docs/gpu.md)", name, (double)bytes / 1073741824.0);
-        }
-    } else {
-        row("GPU", "the CUDA driver is there, but it shows no device");
-    }
-    dlclose(library);
+    char text[MEGA_CUDA_TEXT];
+    int64_t count = 0;
+    for (; mega_cuda_describe(count, text) == MEGA_OK; count++)
+        row("GPU", "%s; --device cuda:%lld takes it", text, (long long)count);
+    if (count == 0) row("GPU", "none: %s", mega_error_message());
 }
 
 static void show_use(void)

@@ -1,7 +1,6 @@
 /* Which tokenizer made the ids of a data set: writes, joins and reads PREFIX.tokenizer. */
 #include "megalith/indexed_tokenizer.h"
 #include "megalith/file.h"
-#include "megalith/log.h"
 #include "megalith/memory.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,33 +13,34 @@ static char *tokenizer_path(const char *prefix)
     return mega_format("%s.tokenizer", prefix);
 }
 
-static bool hash_counts(const mega_tokenizer *t, mega_buffer *out)
+static void hash_counts(const mega_tokenizer *t, mega_buffer *out)
 {
     const int64_t all = t != NULL ? mega_tokenizer_known_ids(t) : 0;
     for (int64_t n = FIRST_COUNT; n < all; n *= COUNT_GROWS)
         mega_buffer_printf(out, "%" PRId64 " %016" PRIx64 "\n", n, mega_tokenizer_hash_ids(t, n));
     if (all > 0) mega_buffer_printf(out, "%" PRId64 " %016" PRIx64 "\n", all, mega_tokenizer_hash_ids(t, all));
-    return all > 0 && !out->failed;
 }
 
-/* Writes these bytes; NULL: removes the file, which would speak of earlier data. */
-static void replace_tokenizer_file(const char *prefix, const char *bytes, size_t size)
+/* Writes these bytes; none: removes the file, which would speak of earlier data. */
+static mega_status replace_tokenizer_file(const char *prefix, const char *bytes, size_t size)
 {
     char *path = tokenizer_path(prefix);
     mega_status st = path != NULL ? MEGA_OK : MEGA_NO_MEMORY("data set", "the name of a file");
-    if (st == MEGA_OK && bytes != NULL) st = mega_file_write_atomic(path, bytes, size);
+    if (st == MEGA_OK && size > 0) st = mega_file_write_atomic(path, bytes, size);
     else if (st == MEGA_OK && mega_file_exists(path))
         st = mega_file_remove(path);
-    if (st != MEGA_OK) mega_warn("%s.tokenizer: not written: %s", prefix, mega_error_message());
     mega_free(path);
+    return st;
 }
 
-void mega_indexed_put_tokenizer(const char *prefix, const mega_tokenizer *t)
+mega_status mega_indexed_put_tokenizer(const char *prefix, const mega_tokenizer *t)
 {
     mega_buffer text = {0};
-    const bool has_ids = hash_counts(t, &text);
-    replace_tokenizer_file(prefix, has_ids ? text.data : NULL, text.size);
+    hash_counts(t, &text);
+    const mega_status st = text.failed ? MEGA_NO_MEMORY("data set", "hashes of its tokenizer")
+                                       : replace_tokenizer_file(prefix, text.data, text.size);
     mega_buffer_fini(&text);
+    return st;
 }
 
 /* Returns false if there is no such file, or it cannot be read: nothing is known then. */
@@ -52,7 +52,7 @@ static bool read_tokenizer_file(const char *prefix, char **text, size_t *size)
     return is_read;
 }
 
-void mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, const char *to)
+mega_status mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, const char *to)
 {
     char *first = NULL;
     size_t first_size = 0;
@@ -63,8 +63,9 @@ void mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, cons
         are_same = read_tokenizer_file(prefix[i], &text, &size) && size == first_size && memcmp(text, first, size) == 0;
         mega_free(text);
     }
-    replace_tokenizer_file(to, are_same ? first : NULL, first_size);
+    const mega_status st = replace_tokenizer_file(to, first, are_same ? first_size : 0);
     mega_free(first);
+    return st;
 }
 
 bool mega_indexed_may_be_of(const char *prefix, const mega_tokenizer *t)

@@ -179,13 +179,12 @@ static void show_inputs(const mega_documents *input)
 /* While the pair is replaced there is no word of its tokenizer. */
 static mega_status finish_key(output *out, int k, const char *prefix)
 {
+    MEGA_TRY(mega_indexed_put_tokenizer(prefix, NULL));
     mega_indexed_writer *w = out->writer[k];
     out->writer[k] = NULL;
     out->result->tokens[k] = mega_indexed_writer_tokens(w);
-    mega_indexed_put_tokenizer(prefix, NULL);
     MEGA_TRY(mega_indexed_writer_finish(w));
-    mega_indexed_put_tokenizer(prefix, out->job->tokenizer);
-    return MEGA_OK;
+    return mega_indexed_put_tokenizer(prefix, out->job->tokenizer);
 }
 
 static mega_status preprocess_finish(output *out)

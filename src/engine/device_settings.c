@@ -39,7 +39,7 @@ void mega_engine_derive_device(mega_engine_settings *s)
 void mega_engine_rule_device(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
-    if (b->device == NULL) return;
+    if (s->backend.device == NULL) return;
     const bool is_gpu = gpu_number(b->device) >= 0;
     const char *device = mega_options_origin(s->options, "device");
     if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0)

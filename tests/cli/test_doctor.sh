@@ -20,7 +20,7 @@ has '^  zlib  +[0-9]'
 has '^  zstd  +[0-9]'
 has '^  MPI  +([A-Z]|none)'
 has '^  MPI launcher  +(none found|/)'
-has '^  GPU  +.*(none found|--device cuda takes it|does not load|no device)'
+has '^  GPU  +(none: .*(no NVIDIA driver|no kernels|no device|too old)|.*; --device cuda:0 takes it)'
 has '^  kernels  +(portable|avx2|avx512|avx512_bf16|amx)'
 
 text=$(MEGA_ISA=portable OMP_NUM_THREADS=3 "$MEGALITH" doctor)
@@ -80,28 +80,19 @@ status=0
 "$MEGALITH" doctor --nonsense >/dev/null 2>&1 || status=$?
 [ "$status" -eq 2 ] || fail "an unknown argument ends with status $status, expected 2"
 
-# A fake driver with one device, and without any; a fake mpirun.
+# A driver that is none, the driver of a software device; a fake mpirun.
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$MEGA_BUILD/CMakeCache.txt")
-cat >"$temp/cuda.c" <<'END'
-#include <stddef.h>
-#include <stdio.h>
-int cuInit(unsigned flags) { return flags != 0; }
-int cuDeviceGetCount(int *out) { *out = DEVICES; return 0; }
-int cuDeviceGetName(char *out, int size, int device) { snprintf(out, size, "Imaginary %d", device); return 0; }
-int cuDeviceTotalMem_v2(size_t *out, int device) { *out = (size_t)(80 + device) << 30; return 0; }
-END
 mkdir "$temp/bin"
 printf '#!/bin/sh\n' >"$temp/bin/mpirun"
 chmod +x "$temp/bin/mpirun"
-for devices in 1 0; do
-    $cc -shared -fPIC -DDEVICES=$devices "$temp/cuda.c" -o "$temp/libcuda.so.1"
-    text=$(LD_LIBRARY_PATH="$temp" PATH="/nonexistent:$temp/bin" "$MEGALITH" doctor)
-    if [ $devices -eq 1 ]; then
-        has '^  GPU  +Imaginary 0, 80\.0 GiB; --device cuda takes it \(docs/gpu\.md\)$'
-    else
-        has '^  GPU  +the CUDA driver is there, but it shows no device$'
+text=$(MEGA_CUDA_LIBRARY=$temp/none.so PATH="/nonexistent:$temp/bin" "$MEGALITH" doctor)
+has "^  MPI launcher  +$temp/bin/mpirun$"
+if ! grep -q 'no kernels for GPUs' <<<"$text"; then
+    has "^  GPU  +none: MEGA_CUDA_LIBRARY: $temp/none.so: .*No such file"
+    device=$MEGA_BUILD/libmega_software_cuda.so
+    if [ -e "$device" ]; then
+        text=$(MEGA_CUDA_LIBRARY=$device "$MEGALITH" doctor)
+        has '^  GPU  +software device, compute capability [0-9.]+, .*; --device cuda:0 takes it$'
     fi
-    has "^  MPI launcher  +$temp/bin/mpirun$"
-done
+fi

@@ -23,7 +23,7 @@ find src -name '*.c' ! -name 'rules*.c' ! -name 'options*.c' ! -name 'derive.c' 
     'settings.c' \
     ! -path 'src/config/*' ! -path '*/tests/*' ! -path src/cli/program.c >"$code"
 # Rows of members, which say the setting that each is taken from; rows and the code that reads them.
-printf 'src/%s/options.c\n' engine launch >>"$code"
+printf 'src/%s\n' engine/option_rows.h engine/options.c launch/options.c >>"$code"
 is_read() { # ROOM STRUCT FIELD
     local group=$1 inside="o->$3"
     case $2 in
@@ -42,7 +42,7 @@ count=0
 # An option of an optimizer, by the member of mega_optimizer_options.
 for member in $(grep -oE '^    R\(([^,]*,){5} \w+' src/optim/include/megalith/optimizer_arguments.h | sed 's/.* //'); do
     count=$((count + 1))
-    grep '^src/optim/' "$code" | xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" &&
+    { grep '^src/optim/' "$code"; echo src/backend/include/megalith/optimizer_formulas.h; } | xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" &&
         continue
     echo "FAILED: no optimizer reads $member of mega_optimizer_options"
     failures=$((failures + 1))

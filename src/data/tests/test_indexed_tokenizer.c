@@ -32,7 +32,7 @@ static void same_or_another(void **state)
                    *shorter = characters(mega_kit_path(folder, "shorter"), 0x100, 280),
                    *other = characters(mega_kit_path(folder, "other"), 0x101, 300);
     assert_true(mega_indexed_may_be_of(prefix, other)); /* nothing is known */
-    mega_indexed_put_tokenizer(prefix, own);
+    assert_int_equal(mega_indexed_put_tokenizer(prefix, own), MEGA_OK);
     assert_true(mega_file_exists(file));
     assert_true(mega_indexed_may_be_of(prefix, own));
     assert_true(mega_indexed_may_be_of(prefix, longer));
@@ -40,7 +40,7 @@ static void same_or_another(void **state)
         mega_indexed_may_be_of(prefix, shorter)); /* its first 256 ids are the same; a stray id is seen elsewhere */
     assert_false(mega_indexed_may_be_of(prefix, other));
     assert_true(mega_indexed_may_be_of(prefix, NULL));
-    mega_indexed_put_tokenizer(prefix, NULL);
+    assert_int_equal(mega_indexed_put_tokenizer(prefix, NULL), MEGA_OK);
     assert_false(mega_file_exists(file));
     mega_tokenizer_destroy(own);
     mega_tokenizer_destroy(longer);
@@ -60,13 +60,13 @@ static void joined(void **state)
     mega_tokenizer *own = characters(mega_kit_path(folder, "own"), 0x100, 300),
                    *other = characters(mega_kit_path(folder, "other"), 0x101, 300);
     const char *const both[] = {a, b};
-    mega_indexed_put_tokenizer(a, own);
-    mega_indexed_put_tokenizer(b, own);
-    mega_indexed_join_tokenizers(both, 2, c);
+    assert_int_equal(mega_indexed_put_tokenizer(a, own), MEGA_OK);
+    assert_int_equal(mega_indexed_put_tokenizer(b, own), MEGA_OK);
+    assert_int_equal(mega_indexed_join_tokenizers(both, 2, c), MEGA_OK);
     assert_true(mega_file_exists(file));
     assert_false(mega_indexed_may_be_of(c, other));
-    mega_indexed_put_tokenizer(b, other);
-    mega_indexed_join_tokenizers(both, 2, c);
+    assert_int_equal(mega_indexed_put_tokenizer(b, other), MEGA_OK);
+    assert_int_equal(mega_indexed_join_tokenizers(both, 2, c), MEGA_OK);
     assert_false(mega_file_exists(file));
     mega_tokenizer_destroy(own);
     mega_tokenizer_destroy(other);

@@ -6,11 +6,10 @@
 
 #include "megalith/tokenizer.h"
 
-/* Writes the file, or removes it where t has no texts for ids (NullTokenizer) or is NULL. What cannot be written is a
- * warning: the data set is whole without it. */
-void mega_indexed_put_tokenizer(const char *prefix, const mega_tokenizer *t);
+/* Writes the file, or removes it where t has no texts for ids (NullTokenizer) or is NULL. */
+MEGA_CHECK_RESULT mega_status mega_indexed_put_tokenizer(const char *prefix, const mega_tokenizer *t);
 /* Gives the data set `to`, which was joined from others, their file if all have one and all are the same. */
-void mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, const char *to);
+MEGA_CHECK_RESULT mega_status mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, const char *to);
 /* Returns false if the file says that ids of this data set stand for other texts than those of t. */
 bool mega_indexed_may_be_of(const char *prefix, const mega_tokenizer *t);
 
