@@ -38,8 +38,7 @@ function(cuda_compiles output source record)
         COMMAND sh -c "record=$1; shift; \"$@\" >\"$record\" 2>&1 || { cat \"$record\"; exit 1; }" sh ${record} ${ARGN})
 endfunction()
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.h ${CMAKE_SOURCE_DIR}/src/backend/cuda/*_body.cu
-    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/op*.h ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/kernels.h
-    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/update_block.h)
+    ${CMAKE_SOURCE_DIR}/src/backend/include/megalith/*.h ${CMAKE_SOURCE_DIR}/src/base/include/megalith/*.h)
 set(images "")
 if(MEGA_CUDA_PTX)
     foreach(source ${cuda_sources})
@@ -51,9 +50,12 @@ if(MEGA_CUDA_PTX)
     endforeach()
     add_custom_target(ptx ALL DEPENDS ${images})
 endif()
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.gz
-    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.gz ${images}
-    DEPENDS ${images} ${CMAKE_SOURCE_DIR}/cmake/images.sh COMMENT "Packing the kernels for GPUs" VERBATIM)
+add_executable(pack_images EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/pack_images.c)
+target_link_libraries(pack_images PRIVATE mega_zstd)
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.zst
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.zst
+        $<TARGET_FILE:pack_images> ${images}
+    DEPENDS ${images} pack_images ${CMAKE_SOURCE_DIR}/cmake/images.sh COMMENT "Packing the kernels for GPUs" VERBATIM)
 target_sources(mega_backend PRIVATE ${CMAKE_BINARY_DIR}/ptx/images.c)
 
 find_program(MEGA_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -87,6 +89,7 @@ if(NOT MEGA_TESTS OR MEGA_SANITIZE OR MEGA_FAR)
 endif()
 set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
 mega_test(${device_folder}/test_kernels.c device "base;backend")
+target_sources(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda/launch.c) # its own: fewer blocks
 target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
 target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
 # On the software device that watches every access, unless the caller names another library.

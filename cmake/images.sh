@@ -1,9 +1,9 @@
 #!/bin/sh
-# Packs the kernels for GPUs and writes the C file that has them in the program.   images.sh OUT.c PACKED NAME.ptx…
+# Packs the kernels for GPUs and writes the C file that has them in the program.   images.sh OUT.c PACKED PACKER NAME.ptx…
 # The C file changes with what is packed, so that no cache of compilers takes an older one.
 set -eu
-out=$1 packed=$2
-shift 2
+out=$1 packed=$2 packer=$3
+shift 3
 if [ $# = 0 ]; then
     printf '#include <stddef.h>\nextern const unsigned char mega_cuda_images[];\nextern const size_t mega_cuda_images_bytes;\nconst unsigned char mega_cuda_images[1];\nconst size_t mega_cuda_images_bytes = 0;\n' >"$out"
     exit
@@ -13,7 +13,7 @@ for image in "$@"; do
     printf '//@ %s\n' "${name%.ptx}"
     sed -e '/^[[:space:]]*\/\//d' -e '/^$/d' "$image"
     printf '\000'
-done | gzip -9n >"$packed"
+done | "$packer" >"$packed"
 bytes=$(wc -c <"$packed")
 cat >"$out" <<END
 /* $(cksum <"$packed") */

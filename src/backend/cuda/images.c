@@ -4,33 +4,21 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
+#include <zstd.h>
 
 enum { SHARED_BYTES_OF_ALL = 48 << 10, UNPACKED_MOST = 256 << 20 };
 
 static mega_status unpack(cuda_images *images)
 {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)mega_cuda_images, .avail_in = (uInt)mega_cuda_images_bytes};
-    size_t room = 4 * mega_cuda_images_bytes + 1;
-    if (inflateInit2(&z, 15 + 16) != Z_OK) return MEGA_NO_MEMORY("cuda", "the kernels of the program");
-    int r = Z_OK;
-    while (r == Z_OK && images->bytes < UNPACKED_MOST) {
-        char *more = mega_realloc(images->text, room);
-        if (more == NULL) break;
-        images->text = more;
-        z.next_out = (Bytef *)more + images->bytes;
-        z.avail_out = (uInt)(room - 1 - images->bytes);
-        r = inflate(&z, Z_NO_FLUSH);
-        images->bytes = room - 1 - z.avail_out;
-        room *= 2;
-    }
-    inflateEnd(&z);
-    if (r == Z_STREAM_END) {
-        images->text[images->bytes] = '\0';
-        return MEGA_OK;
-    }
-    return r == Z_OK ? MEGA_NO_MEMORY("cuda", "the kernels of the program")
-                     : MEGA_FAIL(MEGA_ERR_FORMAT, "cuda: the kernels of this program are damaged; build it again");
+    const unsigned long long bytes = ZSTD_getFrameContentSize(mega_cuda_images, mega_cuda_images_bytes);
+    const bool is_size = bytes != ZSTD_CONTENTSIZE_UNKNOWN && bytes != ZSTD_CONTENTSIZE_ERROR;
+    images->text = is_size && bytes < UNPACKED_MOST ? mega_malloc((size_t)bytes + 1) : NULL;
+    if (is_size && images->text == NULL) return MEGA_NO_MEMORY("cuda", "the kernels of the program");
+    if (!is_size || ZSTD_decompress(images->text, (size_t)bytes, mega_cuda_images, mega_cuda_images_bytes) != bytes)
+        return MEGA_FAIL(MEGA_ERR_FORMAT, "cuda: the kernels of this program are damaged; build it again");
+    images->bytes = (size_t)bytes;
+    images->text[bytes] = '\0';
+    return MEGA_OK;
 }
 
 mega_status mega_cuda_images_open(cuda_images *images)
