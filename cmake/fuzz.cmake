@@ -36,7 +36,7 @@ endforeach()
 if(TARGET fuzz_options)
     set(option_files cli/options*.c cli/rules.c cli/program.c cli/config_file.c launch/accelerate.c train/options.c
         train/rules/rules*.c train/rules/clm_*.c train/rules/classify_options.c train/rules/preset.c train/rules/derive.c
-        train/find_state.c engine/settings.c engine/rules*.c engine/json_defaults.c optim/*options*.c
+        train/find_state.c engine/settings.c engine/device_settings.c engine/rules*.c engine/json_defaults.c optim/*options*.c
         optim/*_schedule.c optim/loss_scale.c comm/options.c backend/options.c graph/options.c model/options.c monitor/options.c)
     list(TRANSFORM option_files PREPEND ${CMAKE_SOURCE_DIR}/src/)
     file(GLOB option_files CONFIGURE_DEPENDS ${option_files})

@@ -29,9 +29,10 @@ void mega_engine_derive_device(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
     char text[MEGA_CUDA_TEXT];
-    if (b->device == NULL || mega_options_was_set(s->options, "backend")) return;
+    if (b->device == NULL) return;
     b->gpu = is_auto(b) ? 0 : gpu_number(b->device);
-    const bool is_wanted = b->gpu >= 0 && !b->fp64 && (!is_auto(b) || s->world_size <= 1);
+    const bool is_free = !mega_options_was_set(s->options, "backend");
+    const bool is_wanted = is_free && b->gpu >= 0 && !b->fp64 && (!is_auto(b) || s->world_size <= 1);
     if (is_wanted && (!is_auto(b) || mega_cuda_describe(0, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
     if (b->gpu < 0) b->gpu = 0; /* the rule refuses it */
 }

@@ -10,14 +10,14 @@
  * between them the update program sums the squares over the ranks that hold pieces of tensors. The second pass
  * computes u again: keeping it would take as much memory as a state. */
 #include "elementwise.h"
+#include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
 #include <assert.h>
 
 void lamb_begin(mega_optimizer *o)
 {
-    const mega_zero_args a = {.head = {.dtype = MEGA_F64}, .x = o->tensor_sum, .count = 2 * (int64_t)o->num_tensors};
-    optimizer_run(o, MEGA_KERNEL_zero, &a);
+    mega_device_fill(o->tensor_sum, 0, 2 * (size_t)o->num_tensors * sizeof(double));
 }
 
 /* The squares of the stored tensor that span i is in. */

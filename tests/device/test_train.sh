@@ -40,6 +40,19 @@ train gpt_cpu --device cpu && train gpt_gpu --device cuda && alike gpt_cpu gpt_g
 train llama_cpu "${llama[@]}" --device cpu && train llama_gpu "${llama[@]}" --device cuda && alike llama_cpu llama_gpu 1e-5
 train half_cpu --bf16 --device cpu --save cpu && train half_gpu --bf16 --device cuda --save gpu && alike half_cpu half_gpu 1e-2
 
+for optimizer in sgd lamb muon lion; do
+    train cpu_$optimizer --optimizer $optimizer --device cpu && train gpu_$optimizer --optimizer $optimizer --device cuda &&
+        alike cpu_$optimizer gpu_$optimizer 1e-5
+done
+
+# The same tokens follow a prompt.
+for device in cpu cuda; do
+    printf 'a prompt\n' >prompt.txt
+    "$MEGALITH" generate_samples_gpt --load cpu --device $device --greedy --out-seq-length 12 --sample-input-file prompt.txt \
+        --sample-output-file $device.jsonl >generate.log 2>&1 || note "generating on $device: $(tail -2 generate.log)"
+done
+cmp -s cpu.jsonl cuda.jsonl || note "other tokens on the GPU: $(cat cpu.jsonl cuda.jsonl)"
+
 # Both go on, each from the other's checkpoint.
 more=(--bf16 --train-iters $((iterations + 3)))
 train on_cpu "${more[@]}" --device cpu --load gpu && train on_gpu "${more[@]}" --device cuda --load cpu && alike on_cpu on_gpu 1e-2

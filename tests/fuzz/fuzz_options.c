@@ -1,6 +1,7 @@
 /* A command line: the first byte chooses the command, then there is one option per line. */
 #include "fuzz.h"
 #include "megalith/command_options.h"
+#include "megalith/cuda.h"
 #include "megalith/launch.h"
 #include "megalith/parameter_group.h"
 
@@ -21,6 +22,13 @@ bool mega_launch_was_used(void)
 mega_status mega_param_group_check(const char *text)
 {
     return text[0] != ':' ? MEGA_OK : MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\": no pattern", text);
+}
+
+/* Replaces that of backend/, whose kernels are not linked: there is no GPU. */
+mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
+{
+    snprintf(text, MEGA_CUDA_TEXT, "cuda:%lld", (long long)ordinal);
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: no driver", text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -173,6 +173,8 @@ mega_status train_check_memory(const trainer *t, bool is_shown)
     mega_buffer table = {0}, remedy = {0};
     const size_t total = train_memory_total(t);
     if (total <= limit) return MEGA_OK;
+    /* a GPU has memory of its own: its allocation says what does not fit */
+    if (t->cfg->engine.backend.backend == MEGA_BACKEND_CUDA && t->cfg->memory_limit <= 0) return MEGA_OK;
     train_bytes(need, sizeof need, (double)total);
     train_bytes(have, sizeof have, (double)limit);
     if (is_shown)
