@@ -172,6 +172,10 @@ void mega_device_fill(void *device, int byte, size_t bytes)
 void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes)
 {
     mega_device *const d = mega_device_of(device);
+    if (pitch == bytes) {
+        mega_device_write(device, host, (size_t)rows * bytes);
+        return;
+    }
     mega_device_begin();
     for (size_t r = 0; r < (size_t)rows; r++) {
         char *const to = (char *)device + r * pitch;
@@ -186,6 +190,10 @@ void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_
 void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes)
 {
     mega_device *const d = mega_device_of(device);
+    if (pitch == bytes) { /* a device waits at each read */
+        mega_device_read(host, device, (size_t)rows * bytes);
+        return;
+    }
     mega_device_begin();
     for (size_t r = 0; r < (size_t)rows; r++) {
         char *const to = (char *)host + r * bytes;

@@ -324,7 +324,7 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
     MEGA_TRY(allocate_arenas(p, resident, workspace, shared));
-    p->queue.device = mega_device_of(p->scratch);
+    p->queue.device = mega_device_of(p->control); /* never empty */
     p->call_args =
         mega_calloc((size_t)p->slots * (size_t)p->g->num_ops, PROGRAM_ARGS_BYTES); /* in one piece, as planned */
     if (p->call_args == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);

@@ -15,6 +15,7 @@ mega_status update_check(mega_update *u)
                                .weight_decay = s->weight_decay};
     optimizer_run(u->optimizer, MEGA_KERNEL_check, &a);
     mega_device_read(&b, u->optimizer->block, sizeof b);
+    MEGA_TRY(mega_device_finish(mega_device_of(u->optimizer->block))); /* else what was read is no verdict */
     const double sums[] = {b.squares, b.zeros, b.not_finite};
     s->norm = optimizer_norm_result(sums);
     if (b.verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE || b.verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE) {
