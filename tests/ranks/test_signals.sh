@@ -91,8 +91,14 @@ for row in INT:launch USR1:launch HUP:launch TERM:launch USR1:engine USR2:engine
     mark=$((mark + 1))
     rm -rf keep out err
     signal=${row%:*}
+    # MPICH's launcher ends at once on SIGUSR2, which it does not know.
+    [ $mpi_kind != mpich ] || [ "$signal" != USR2 ] || continue
     start=("$MEGALITH" launch --nproc_per_node 2)
-    [ ${row#*:} = mpirun ] && start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun" --oversubscribe -n 2 "$MEGALITH")
+    if [ ${row#*:} = mpirun ]; then
+        start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun")
+        [ $mpi_kind = mpich ] || start+=(--oversubscribe)
+        start+=(-n 2 "$MEGALITH")
+    fi
     "${start[@]}" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
     run=$!
     begun
