@@ -5,7 +5,13 @@ set -eu
 out=$1 packed=$2 packer=$3
 shift 3
 if [ $# = 0 ]; then
-    printf '#include <stddef.h>\nextern const unsigned char mega_cuda_images[];\nextern const size_t mega_cuda_images_bytes;\nconst unsigned char mega_cuda_images[1];\nconst size_t mega_cuda_images_bytes = 0;\n' >"$out"
+    cat >"$out" <<END
+#include <stddef.h>
+extern const unsigned char mega_cuda_images[];
+extern const size_t mega_cuda_images_bytes;
+const unsigned char mega_cuda_images[1];
+const size_t mega_cuda_images_bytes = 0;
+END
     exit
 fi
 for image in "$@"; do

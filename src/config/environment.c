@@ -51,7 +51,7 @@ static const struct {
     const char *names, *meaning;
 } others[] = {
     {"OMP_NUM_THREADS", "threads of a process, where `--num-threads` is not given"},
-    {"CUDA_VISIBLE_DEVICES", "the GPUs that NVIDIA's driver shows to a program, which numbers them anew from 0"},
+    {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows to a program; `cuda:0` is the first of these"},
     {"PATH", "folders in which `mpirun`, `mpiexec`, `srun` and `ssh` are searched"},
     {"HF_HOME`, `XDG_CACHE_HOME`, `HOME",
      "where `megalith config` writes without `--config_file`: the first that is set, with the folders `accelerate`, "

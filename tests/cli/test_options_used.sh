@@ -42,7 +42,8 @@ count=0
 # An option of an optimizer, by the member of mega_optimizer_options.
 for member in $(grep -oE '^    R\(([^,]*,){5} \w+' src/optim/include/megalith/optimizer_arguments.h | sed 's/.* //'); do
     count=$((count + 1))
-    { grep '^src/optim/' "$code"; echo src/backend/include/megalith/optimizer_formulas.h; } | xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" &&
+    { grep '^src/optim/' "$code"; echo src/backend/include/megalith/optimizer_formulas.h; } |
+        xargs grep -qE "\bARGUMENT(_|\([^,]*, )$member\b|\b(options\.|o->)$member\b" &&
         continue
     echo "FAILED: no optimizer reads $member of mega_optimizer_options"
     failures=$((failures + 1))

@@ -171,8 +171,8 @@ static void mistakes(void **state)
     free(x);
 }
 
-/* Blocks on several threads of the process: the same order of the threads of a block, and so the same mistakes, whoever
- * runs it. */
+/* With blocks on several threads of the process, the threads of a block take turns in the same order, so the same
+ * mistakes are found. */
 static void several_threads(void **state)
 {
     (void)state;

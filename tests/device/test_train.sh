@@ -56,7 +56,8 @@ cmp -s cpu.jsonl cuda.jsonl || note "other tokens on the GPU: $(cat cpu.jsonl cu
 # Both go on, each from the other's checkpoint.
 more=(--bf16 --train-iters $((iterations + 3)))
 train on_cpu "${more[@]}" --device cpu --load gpu && train on_gpu "${more[@]}" --device cuda --load cpu && alike on_cpu on_gpu 1e-2
-grep -q 'backend: cpu here, cuda in the checkpoint\|backend.*cuda.*cpu' on_cpu.log || note "no word of the other backend: $(grep -i backend on_cpu.log)"
+grep -q 'backend: cpu here, cuda in the checkpoint\|backend.*cuda.*cpu' on_cpu.log ||
+    note "no word of the other backend: $(grep -i backend on_cpu.log)"
 
 # --- what fails: a message, the status of an error, no hang, and the checkpoint before stays
 small=("${base[@]}" --train-iters 2 --eval-iters 0 --save broken --save-interval 1)
@@ -65,7 +66,8 @@ calls="10 40 90 cuModuleLoadDataEx:3 cuLaunchKernel:100 cuMemcpyDtoHAsync_v2:9 c
 for call in $calls; do
     rm -rf broken
     status=0
-    MEGA_SOFTWARE_CUDA_FAIL=$call timeout 60 "$MEGALITH" pretrain_gpt "${small[@]}" --device cuda >failed.log 2>&1 || status=$?
+    MEGA_SOFTWARE_CUDA_FAIL=$call timeout 60 "$MEGALITH" pretrain_gpt "${small[@]}" --device cuda >failed.log 2>&1 ||
+        status=$?
     case $status in
     [1-9]) grep -q 'error: .*of CUDA' failed.log || note "call $call: no message: $(tail -2 failed.log)" ;;
     *) note "call $call fails: status $status: $(tail -2 failed.log)" ;;

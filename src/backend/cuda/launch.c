@@ -358,7 +358,7 @@ static bool are_too_many(const mega_windows *w, int64_t samples)
     return pixels(w, samples) > INT32_MAX || windows(w, samples) > INT32_MAX;
 }
 
-/* Images of so many pixels or windows that their numbers are not of 32 bits have no kernels. */
+/* The kernels count pixels and windows in 32 bits; there are none for larger images. */
 static mega_cuda_call of_images(const mega_windows *w, int64_t samples, mega_cuda_call c)
 {
     return are_too_many(w, samples) ? no_kernels : c;

@@ -27,8 +27,8 @@ enum {
 #define MOST_GROUPS (MOST_BLOCKS / 4)
 
 /* Convolutions: a block has a tile of CONV_TILE x CONV_TILE of the result, and adds up CONV_DEPTH products at a time.
- * The gradient of the weights is a sum over the rows of all images, in chunks of them, so many that there are some
- * hundreds of blocks; they depend on the shape alone. */
+ * The gradient of the weights is a sum over the rows of all images. The shape alone divides the rows into chunks, so
+ * that there are a few hundred blocks. */
 enum { CONV_TILE = 64, CONV_DEPTH = 16, CONV_THREADS = 256 };
 #define CONV_TILES(n)                ((n) / CONV_TILE + ((n) % CONV_TILE != 0))
 #define CONV_MOST_CHUNKS(tiles)      ((tiles) < 512 ? 512 / (tiles) : 1)

@@ -169,7 +169,7 @@ MEGA_CHECK_RESULT mega_status mega_engine_initialize(mega_engine *e, uint32_t se
  * has completed since the last update. So a step reads the same samples for any number of ranks, as long as
  * micro-batches * d * b is the same.
  *
- * Each call begins the batch anew: what was filled since the last one is gone. There is one batch, so an evaluation
+ * Each call empties the batch: samples that were filled before are lost. There is one batch, so an evaluation
  * or a step empties it too; a step on a batch that is not filled again is MEGA_ERR_USAGE. */
 mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
