@@ -31,9 +31,14 @@ if(NOT MEGA_CUDA_CLANG OR NOT MEGA_CUDA_CLANG_WORKS OR MEGA_SANITIZE OR MEGA_FAR
 endif()
 option(MEGA_CUDA_PTX "compile the kernels for GPUs to PTX: needs clang 14 or newer with NVPTX" ${cuda_images})
 
-# cuda_compiles(OUTPUT SOURCE RECORD command…): what the command says is kept in RECORD, and shown if it fails.
+# cuda_compiles(OUTPUT SOURCE RECORD command…): what the command says is kept in RECORD, and shown if it fails. The
+# command may write OUTPUT.d, the list of the headers that it has read.
 function(cuda_compiles output source record)
-    add_custom_command(OUTPUT ${output} BYPRODUCTS ${record} DEPENDS ${source} ${cuda_headers} VERBATIM
+    set(reads DEPENDS ${source} ${cuda_headers})
+    if("-MF" IN_LIST ARGN)
+        set(reads DEPENDS ${source} DEPFILE ${output}.d)
+    endif()
+    add_custom_command(OUTPUT ${output} BYPRODUCTS ${record} ${reads} VERBATIM
         COMMENT "${output}"
         COMMAND sh -c "record=$1; shift; \"$@\" >\"$record\" 2>&1 || { cat \"$record\"; exit 1; }" sh ${record} ${ARGN})
 endfunction()
@@ -45,7 +50,7 @@ if(MEGA_CUDA_PTX)
         get_filename_component(name ${source} NAME_WE)
         set(image ${CMAKE_BINARY_DIR}/ptx/${name}.ptx)
         cuda_compiles(${image} ${source} ${CMAKE_BINARY_DIR}/ptx/${name}.txt
-            ${MEGA_CUDA_CLANG} ${cuda_clang_flags} -Wall -Wextra -Werror ${cuda_include} -o ${image} ${source})
+            ${CMAKE_C_COMPILER_LAUNCHER} ${MEGA_CUDA_CLANG} ${cuda_clang_flags} -Wall -Wextra -Werror ${cuda_include} -MD -MF ${image}.d -o ${image} ${source})
         list(APPEND images ${image})
     endforeach()
     add_custom_target(ptx ALL DEPENDS ${images})
