@@ -47,15 +47,26 @@ static uint64_t setting(const char *name, uint64_t fallback)
     return text != NULL && *text != 0 ? strtoull(text, NULL, 10) : fallback;
 }
 
-/* MEGA_SOFTWARE_CUDA_FAIL: N, or NAME:N. */
-static void fail_set(const char *text)
+/* N, or NAME:N; NULL: none. */
+static chosen_call chosen(const char *text)
 {
     const char *colon = text != NULL ? strchr(text, ':') : NULL;
-    software.fail_count = software.fail_at = 0;
-    software.fail_name[0] = 0;
-    if (text == NULL) return;
-    if (colon != NULL) snprintf(software.fail_name, sizeof software.fail_name, "%.*s", (int)(colon - text), text);
-    software.fail_at = strtoull(colon != NULL ? colon + 1 : text, NULL, 10);
+    chosen_call c = {.at = 0};
+    if (text == NULL) return c;
+    if (colon != NULL) snprintf(c.name, sizeof c.name, "%.*s", (int)(colon - text), text);
+    c.at = strtoull(colon != NULL ? colon + 1 : text, NULL, 10);
+    return c;
+}
+
+static bool is_chosen(chosen_call *c, const char *name)
+{
+    return c->at > 0 && (c->name[0] == 0 || strcmp(c->name, name) == 0) && ++c->count == c->at;
+}
+
+static void calls_choose(void)
+{
+    software.fails = chosen(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    software.left_out = chosen(getenv("MEGA_SOFTWARE_CUDA_LEAVE_OUT"));
 }
 
 /* MEGA_SOFTWARE_CUDA_OMIT: a site, as MEGA_SOFTWARE_CUDA_SITES has it. */
@@ -81,19 +92,41 @@ static void settings_read(void)
     if (software.devices > 8) software.devices = 8;
     software.ends_at_report = setting("MEGA_SOFTWARE_CUDA_STOP", 0) != 0;
     software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
-    fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    calls_choose();
     device_threads((int)setting("MEGA_SOFTWARE_CUDA_THREADS", 1));
     seed_set(setting("MEGA_SOFTWARE_CUDA_SEED", 0));
+}
+
+/* Calls of a function so far. */
+static struct function_count {
+    const char *name;
+    uint64_t count;
+} functions[MOST_FUNCTIONS];
+
+static struct function_count *calls_of(const char *name)
+{
+    int i = 0;
+    while (functions[i].name != NULL && strcmp(functions[i].name, name) != 0)
+        if (++i == MOST_FUNCTIONS) abort();
+    functions[i].name = name;
+    return &functions[i];
 }
 
 /* Whether this call is the one that was chosen to fail. */
 static bool fails_now(const char *name)
 {
     software.counts.calls++;
-    if (software.fail_at == 0 || (software.fail_name[0] != 0 && strcmp(software.fail_name, name) != 0)) return false;
-    if (++software.fail_count != software.fail_at) return false;
+    calls_of(name)->count++;
+    if (!is_chosen(&software.fails, name)) return false;
     software_say("%s fails, as asked", name);
     return true;
+}
+
+bool software_leaves_out(const char *name)
+{
+    const bool leaves_out = is_chosen(&software.left_out, name);
+    if (leaves_out) software_say("%s is left out, as asked", name);
+    return leaves_out;
 }
 
 bool software_fails(const char *name)
@@ -155,7 +188,7 @@ void software_reset(uint64_t seed)
     memset(software.lane_count, 0, sizeof software.lane_count);
     software.counts = (software_counts){0};
     software.next_lane = MOST_STREAMS;
-    fail_set(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    calls_choose();
     seed_set(seed);
 }
 
@@ -330,7 +363,8 @@ cu_result cuCtxSetCurrent(cu_context context)
 
 /* ---- for tests ---- */
 
-/* Returns a number that a test may ask for by its name (dlsym), 0 for an unknown one. */
+/* Returns a number that a test may ask for by its name (dlsym): of calls, if it is that of a function; 0 for an
+ * unknown one. */
 uint64_t mega_software_cuda_count(const char *name)
 {
     const struct {
@@ -348,6 +382,8 @@ uint64_t mega_software_cuda_count(const char *name)
                {"switches", device_switches()}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(name, all[i].name) == 0) return all[i].value;
+    for (int i = 0; i < MOST_FUNCTIONS && functions[i].name != NULL; i++)
+        if (strcmp(name, functions[i].name) == 0) return functions[i].count;
     return 0;
 }
 

@@ -17,6 +17,7 @@ enum {
     MOST_OPERANDS = 48,
     MOST_ARGS = 4096,
     MOST_KERNELS = 1024,
+    MOST_FUNCTIONS = 128,
     SOFTWARE_PAGE = 4096
 };
 
@@ -153,6 +154,12 @@ typedef struct kernel_sum {
     uint64_t sum;
 } kernel_sum;
 
+/* One call of those of a name; "": of all. */
+typedef struct chosen_call {
+    char name[64];
+    uint64_t at, count; /* at 0: none; count: calls so far */
+} chosen_call;
+
 typedef struct software_state {
     bool is_initialized, is_open;
     bool ends_at_report; /* the process ends with 88 at the first report of the watch */
@@ -171,8 +178,7 @@ typedef struct software_state {
     int next_lane;
     uint64_t captures;
     uint64_t random;
-    uint64_t fail_at, fail_count; /* the call to fail, 0: none; calls of that name so far */
-    char fail_name[64];           /* "": any */
+    chosen_call fails, left_out;
     software_counts counts;
     kernel_sum *sums; /* MOST_KERNELS, the last one that ran at last_sum; NULL: they are not wanted */
     int num_sums, last_sum;
@@ -185,6 +191,8 @@ uint32_t software_draw(void);
 cu_result software_enter(const char *name, cu_result error);
 cu_result software_enter_context(const char *name, cu_result error); /* the thread must have set a context */
 cu_result software_leave(cu_result result);
+/* Whether this call is the one that does nothing. */
+bool software_leaves_out(const char *name);
 /* The functions of other libraries (NCCL, cuBLASLt) begin with software_fails instead, which returns whether the call
  * is chosen to fail and holds no lock, and then enter, if they ask or change anything here. */
 bool software_fails(const char *name);

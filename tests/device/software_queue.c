@@ -368,6 +368,7 @@ cu_result cuStreamDestroy_v2(cu_stream stream)
 cu_result cuStreamSynchronize(cu_stream stream)
 {
     const cu_result r = enter_stream("cuStreamSynchronize", CU_LAUNCH_FAILED, stream, true);
+    if (r == CU_OK && software_leaves_out("cuStreamSynchronize")) return software_leave(r);
     return software_leave(r == CU_OK ? software_finish(stream) : r);
 }
 
@@ -421,7 +422,7 @@ cu_result cuEventRecord(cu_event event, cu_stream stream)
 {
     cu_result r = enter_event("cuEventRecord", CU_INVALID_HANDLE, event);
     if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuEventRecord", NO_STREAM);
-    if (r != CU_OK) return software_leave(r);
+    if (r != CU_OK || software_leaves_out("cuEventRecord")) return software_leave(r);
     event->capture_id = stream->capture != NULL ? stream->capture->id : 0;
     if (stream->capture != NULL) { /* a place in the graph, and no work */
         memcpy(event->need, stream->need, sizeof event->need);
@@ -453,7 +454,7 @@ cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags)
     cu_result r = enter_event("cuStreamWaitEvent", CU_INVALID_HANDLE, event);
     if (r == CU_OK && !stream_is_valid(stream)) r = software_refuse("cuStreamWaitEvent", NO_STREAM);
     if (r == CU_OK && flags != 0) r = CU_INVALID_VALUE;
-    if (r != CU_OK) return software_leave(r);
+    if (r != CU_OK || software_leaves_out("cuStreamWaitEvent")) return software_leave(r);
     if (stream->capture != NULL || event->capture_id != 0) return software_leave(capture_join(stream, event));
     if (event->last == NULL) return software_leave(CU_OK);
     software_op *op = op_make(OP_WAIT);
@@ -485,7 +486,7 @@ cu_result cuEventSynchronize(cu_event event)
 {
     cu_result r = enter_event("cuEventSynchronize", CU_LAUNCH_FAILED, event);
     if (r == CU_OK && event->capture_id != 0) r = event_refuse(event);
-    if (r != CU_OK) return software_leave(r);
+    if (r != CU_OK || software_leaves_out("cuEventSynchronize")) return software_leave(r);
     software.counts.waits++;
     while (!is_recorded(event))
         if (!software_pump()) return software_leave(stuck());
