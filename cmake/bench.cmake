@@ -15,6 +15,15 @@ foreach(bench ${benches})
     add_dependencies(benches ${stem})
 endforeach()
 
+# What bench_device loads in place of the driver of GPUs.
+add_library(mega_null_cuda SHARED EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/null_cuda.c ${CMAKE_SOURCE_DIR}/bench/null_cuda_rest.c)
+target_include_directories(mega_null_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+target_link_libraries(mega_null_cuda PRIVATE mega_flags)
+set_target_properties(mega_null_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+add_dependencies(bench_device mega_null_cuda)
+target_compile_definitions(bench_device PRIVATE MEGA_NULL_CUDA="$<TARGET_FILE:mega_null_cuda>")
+target_link_libraries(bench_device PRIVATE ${CMAKE_DL_LIBS})
+
 # oneDNN is only for comparison: nothing but its own bench links it, and without it that bench is not built.
 find_path(MEGA_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
 find_library(MEGA_DNNL_LIBRARY dnnl)

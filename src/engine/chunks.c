@@ -80,6 +80,7 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
                                      .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
                                                      : accumulates                             ? 1
                                                                                                : 2,
+                                     .records = !o->no_graphs,
                                      .slots =
                                          train ? e->programs.chunk[chunk].slots : (int)engine_micro_batches_of(o, kind),
                                      .passes = kind < ENGINE_PREFILL ? STAGE_PASSES : 0, /* outputs are read later */

@@ -19,6 +19,12 @@ int64_t mega_engine_skipped_steps(const mega_engine *e)
     return query_is_given(e, "mega_engine_skipped_steps") ? e->progress.skipped : -1;
 }
 
+mega_recorded mega_engine_recorded(const mega_engine *e)
+{
+    const bool has_device = query_is_given(e, "mega_engine_recorded") && e->memory.device != NULL;
+    return has_device ? e->memory.device->recorded : (mega_recorded){0};
+}
+
 int64_t mega_engine_micro_steps(const mega_engine *e)
 {
     if (!query_is_given(e, "mega_engine_micro_steps")) return -1;

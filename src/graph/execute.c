@@ -113,6 +113,15 @@ static mega_status run_calls(mega_program *p, int slot, int begin, int end)
     return MEGA_OK;
 }
 
+static mega_status run_range(mega_program *p, int slot, int begin, int end)
+{
+    const program_probe *probe = mega_program_probe(p);
+    const bool is_watched = probe->before != NULL || probe->ran != NULL || probe->made != NULL;
+    if (is_watched || is_awaiting(p, begin) || !mega_recording_applies(p, begin)) return run_calls(p, slot, begin, end);
+    MEGA_TRY(mega_comm_poll(p->world));
+    return execute_is_left(p) ? MEGA_OK : mega_recording_run(p, slot, begin, end);
+}
+
 /* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of
  * this one. */
 static mega_status execute_range(mega_program *p, int slot, int begin, int end)
@@ -120,7 +129,7 @@ static mega_status execute_range(mega_program *p, int slot, int begin, int end)
     p->failed.code = MEGA_OK;
     p->reduce_s = 0;
     mega_control_write(p);
-    MEGA_TRY(run_calls(p, slot, begin, end));
+    MEGA_TRY(run_range(p, slot, begin, end));
     return p->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&p->failed);
 }
 

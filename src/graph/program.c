@@ -132,6 +132,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->passes = options->passes > 0 && options->passes < p->slots ? options->passes : p->slots;
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
+    p->records = options->records;
     p->world = options->world;
     p->most_exchanges = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
     g->buckets.place = options->place;
@@ -331,6 +332,7 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
     for (int s = 0; s < p->slots; s++)
         for (int i = 0; i < p->g->num_ops; i++) MEGA_TRY(bind_call(p, s, i));
     mega_program_write_tables(p);
+    MEGA_TRY(mega_recordings_allocate(p));
     p->is_allocated = true;
     return MEGA_OK;
 }
@@ -351,6 +353,7 @@ void mega_program_destroy(mega_program *p)
         mega_pages_free(p->control, p->control_bytes);
         mega_pages_free(p->packed, p->packed_bytes);
     }
+    mega_recordings_free(p);
     mega_arena_fini(&p->args);
     mega_free(p->call_args);
     mega_free(p->saved);

@@ -68,6 +68,8 @@ typedef struct bucket_args {
     int num_gaps;
 } bucket_args;
 
+typedef struct program_recording program_recording; /* recording.c */
+
 struct mega_program {
     mega_graph *g;
     mega_world *world;                /* borrowed; NULL: communication is not polled between instructions */
@@ -110,6 +112,8 @@ struct mega_program {
     mega_nonfinite *found;          /* borrowed; NULL: runs are not watched */
     mega_observer *observer;        /* NULL: results of instructions are not observed */
     void *observer_user;
+    bool records, is_recordable[2];  /* the caller's wish; whether the host only launches a forward, a backward */
+    program_recording *recording;    /* NULL: runs are not recorded */
     mega_weights_wait *weights_wait; /* NULL: the weights are always there */
     void *weights_user;
 };
@@ -159,6 +163,12 @@ void mega_control_plan(mega_program *p);
 const void *mega_control_table(const op_binder *b, const instruction *op); /* op_binder.table */
 const mega_step_block *mega_control_step(const mega_program *p);           /* what kernels read */
 void mega_control_write(mega_program *p); /* before a run: the step block as it is now */
+/* recording.c: on a device, a run may be a recording of its launches, which the host asks for as one. */
+mega_status mega_recordings_allocate(mega_program *p);
+void mega_recordings_free(mega_program *p);
+/* Whether it may be so for the pass that begins with this instruction, where nothing is done beside its launches. */
+bool mega_recording_applies(const mega_program *p, int begin);
+mega_status mega_recording_run(mega_program *p, int slot, int begin, int end);
 /* packed_weights.c: assigns buffers for packed weights to GEMMs. */
 mega_status mega_plan_packed(mega_program *p);
 /* Returns an address that is never read, for kernels that only check whether an optional operand is present. */

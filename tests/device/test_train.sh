@@ -40,6 +40,20 @@ train gpt_cpu --device cpu && train gpt_gpu --device cuda && alike gpt_cpu gpt_g
 train llama_cpu "${llama[@]}" --device cpu && train llama_gpu "${llama[@]}" --device cuda && alike llama_cpu llama_gpu 1e-5
 train half_cpu --bf16 --device cpu --save cpu && train half_gpu --bf16 --device cuda --save gpu && alike half_cpu half_gpu 1e-2
 
+# A graph of a pass has the bits of its launches, also where gradients held in 16 bits make two graphs of a backward.
+same_bits() { # NAME OPTIONS…: with graphs and without
+    train $1_graphs "${@:2}" --device cuda --save $1_graphs
+    train $1_launches "${@:2}" --device cuda --save $1_launches --cuda-graph-impl none
+    cmp $1_graphs.losses $1_launches.losses || note "$1: other losses with graphs than without"
+    for file in $1_graphs/iter_*/*.safetensors; do
+        cmp "$file" "$1_launches/${file#*/}" || note "$1: another $file with graphs than without"
+    done
+    grep -qE "graphs on the GPU: $graphs, with [0-9]{2,} launches" $1_graphs.log || note "$1: not $graphs graphs: $(grep graphs $1_graphs.log)"
+    ! grep -q 'graphs on the GPU' $1_launches.log || note "$1: graphs, though none were asked for"
+}
+graphs=2 same_bits fp32 --hidden-dropout 0.1 --attention-dropout 0.1
+graphs=4 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
+
 for optimizer in sgd lamb muon lion; do
     train cpu_$optimizer --optimizer $optimizer --device cpu && train gpu_$optimizer --optimizer $optimizer --device cuda &&
         alike cpu_$optimizer gpu_$optimizer 1e-5
@@ -83,7 +97,7 @@ refuses "double" '--device cuda|--fp64|does not compute in double' pretrain_gpt 
 refuses "a number" '--device gpu|expected cpu, cuda, cuda:N or auto' pretrain_gpt "${small[@]}" --device gpu
 refuses "GPU 3" 'cuda:3|shows 1 GPU' pretrain_gpt "${small[@]}" --device cuda:3
 MEGA_CUDA_LIBRARY=/no-such.so refuses "no driver" 'MEGA_CUDA_LIBRARY: /no-such.so' pretrain_gpt "${small[@]}" --device cuda
-MEGA_SOFTWARE_CUDA_MEMORY=100000 refuses "no memory" 'out of memory|the memory of the engine' pretrain_gpt \
+MEGA_SOFTWARE_CUDA_MEMORY=4300000 refuses "no memory" 'out of memory|the memory of the engine' pretrain_gpt \
     "${small[@]}" --device cuda
 MEGA_CUDA_LIBRARY=/no-such.so "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 1 --eval-iters 0 --device auto >auto.log 2>&1 ||
     note "auto without a driver: $(tail -2 auto.log)"

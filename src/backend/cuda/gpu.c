@@ -1,11 +1,12 @@
 /* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, all in one stream. */
 #include "gpu.h"
+#include "megalith/assert.h"
 #include "megalith/cuda.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
 
-enum { PINNED_BYTES = 4 << 20, PIECE_ALIGN = 16, LEAST_CAPABILITY = 8 };
+enum { PINNED_BYTES = 4 << 20, LEAST_CAPABILITY = 8 };
 
 static mega_cuda_gpu *gpu_of(mega_device *device)
 {
@@ -35,11 +36,19 @@ static bool is_done(mega_cuda_gpu *g, cu_result result, const char *what)
 }
 
 /* The driver's current context is of the thread. Returns false after a failure, and when nothing is to be done. */
-static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
+static bool gpu_enter_to_write(mega_cuda_gpu *g, size_t bytes)
 {
     pthread_mutex_lock(&g->lock);
     return bytes > 0 && g->failed.code == MEGA_OK &&
            is_done(g, g->cuda.context_set(g->context), "its context cannot be used");
+}
+
+/* For work that comes after all that was written. */
+static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
+{
+    if (!gpu_enter_to_write(g, bytes)) return false;
+    g->has_work = true;
+    return keep(g, mega_cuda_writes_flush(&g->writes));
 }
 
 static void gpu_leave(mega_cuda_gpu *g)
@@ -54,8 +63,10 @@ static bool wait_stream(mega_cuda_gpu *g)
     if (g->last != NULL)
         snprintf(what, sizeof what, "waiting for its work, of which kernel %s was the last that was queued", g->last);
     g->last = NULL;
-    g->staged = 0;
-    return is_done(g, g->cuda.stream_wait(g->stream), what);
+    if (!is_done(g, g->cuda.stream_wait(g->stream), what)) return false;
+    mega_cuda_writes_are_done(&g->writes);
+    g->has_work = false;
+    return true;
 }
 
 /* ---- memory ---- */
@@ -86,9 +97,9 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
 static void gpu_free(mega_device *device, void *block)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    pthread_mutex_lock(&g->lock);
+    (void)gpu_enter_to_write(g, 1);
     if (g->cuda.context_set(g->context) == CU_OK) {
-        (void)wait_stream(g);
+        if (g->has_work && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
         (void)is_done(g, g->cuda.memory_free(address(block)), "giving back memory");
     }
     gpu_leave(g);
@@ -97,14 +108,10 @@ static void gpu_free(mega_device *device, void *block)
 static void gpu_write(mega_device *device, void *to, const void *host, size_t bytes)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    bool is_good = gpu_enter(g, bytes);
-    for (size_t at = 0, n; is_good && at < bytes; at += n) {
-        if (g->staged == PINNED_BYTES && !wait_stream(g)) break;
-        n = bytes - at < PINNED_BYTES - g->staged ? bytes - at : PINNED_BYTES - g->staged;
-        char *const piece = g->sent + g->staged;
-        memcpy(piece, (const char *)host + at, n);
-        g->staged += (n + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
-        is_good = is_done(g, g->cuda.copy_in(address(to) + at, piece, n, g->stream), "a copy to it");
+    MEGA_ASSERT(g->recording == NULL, "%s: a write in a recording", g->name);
+    if (gpu_enter_to_write(g, bytes)) {
+        g->has_work = true;
+        (void)keep(g, mega_cuda_writes_add(&g->writes, address(to), host, bytes));
     }
     gpu_leave(g);
 }
@@ -152,14 +159,87 @@ void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cu
             g, g->cuda.launch(function, l->x, l->y, l->z, l->threads, 1, 1, l->shared_bytes, g->stream, params, NULL),
             l->kernel);
         g->last = l->kernel;
+        if (g->recording != NULL) g->recording->launches++;
     }
     gpu_leave(g);
+}
+
+/* ---- recordings: graphs of CUDA ---- */
+
+static bool gpu_record(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    mega_recording *r = mega_calloc(1, sizeof *r);
+    bool is_good = gpu_enter(g, 1);
+    MEGA_ASSERT(g->recording == NULL, "%s: a recording in a recording", g->name);
+    if (is_good && r == NULL) is_good = keep(g, MEGA_NO_MEMORY(g->name, "a recording"));
+    is_good = is_good && is_done(g, g->cuda.capture_begin(g->stream, CU_CAPTURE_THREAD), "recording its work");
+    if (is_good) g->recording = r;
+    else
+        mega_free(r);
+    gpu_leave(g);
+    return is_good;
+}
+
+/* Makes of a graph what can be launched. */
+static bool make_launchable(mega_cuda_gpu *g, cu_graph graph, mega_recording *r)
+{
+    size_t before = 0, after = 0, all;
+    (void)g->cuda.memory_info(&before, &all);
+    if (!is_done(g, g->cuda.graph_instantiate(&r->exec, graph, 0), "making a graph of its work")) return false;
+    (void)g->cuda.memory_info(&after, &all);
+    r->bytes = before > after ? before - after : 0;
+    g->device.recorded.recordings++;
+    g->device.recorded.launches += r->launches;
+    g->device.recorded.bytes += r->bytes;
+    return true;
+}
+
+/* Capturing ends also after a failure. */
+static mega_recording *gpu_record_end(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    cu_graph graph = NULL;
+    pthread_mutex_lock(&g->lock);
+    mega_recording *r = g->recording;
+    g->recording = NULL;
+    r->last = g->last;
+    bool is_good = is_done(g, g->cuda.capture_end(g->stream, &graph), "recording its work");
+    is_good = is_good && g->failed.code == MEGA_OK && make_launchable(g, graph, r);
+    if (graph != NULL) (void)g->cuda.graph_destroy(graph);
+    gpu_leave(g);
+    if (is_good) return r;
+    mega_free(r);
+    return NULL;
+}
+
+static void gpu_replay(mega_device *device, const mega_recording *recording)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (gpu_enter(g, 1)) {
+        (void)is_done(g, g->cuda.graph_launch(recording->exec, g->stream), "launching a graph");
+        g->last = recording->last;
+    }
+    gpu_leave(g);
+}
+
+static void gpu_forget(mega_device *device, mega_recording *recording)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (recording == NULL) return;
+    pthread_mutex_lock(&g->lock);
+    if (g->cuda.context_set(g->context) == CU_OK) (void)g->cuda.graph_exec_destroy(recording->exec);
+    g->device.recorded.recordings--;
+    g->device.recorded.launches -= recording->launches;
+    g->device.recorded.bytes -= recording->bytes;
+    gpu_leave(g);
+    mega_free(recording);
 }
 
 static mega_status gpu_finish(mega_device *device)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    if (gpu_enter(g, 1)) (void)wait_stream(g);
+    if (gpu_enter_to_write(g, g->has_work ? 1 : 0) && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
     const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
     gpu_leave(g);
     return st;
@@ -172,7 +252,7 @@ static void gpu_close(mega_device *device)
     mega_cuda_gpu *g = gpu_of(device);
     if (g->has_context && g->cuda.context_set(g->context) == CU_OK) {
         mega_cuda_images_close(&g->images, &g->cuda);
-        if (g->sent != NULL) (void)g->cuda.host_free(g->sent);
+        mega_cuda_writes_close(&g->writes);
         if (g->received != NULL) (void)g->cuda.host_free(g->received);
         if (g->stream != NULL) (void)g->cuda.stream_destroy(g->stream);
     }
@@ -227,13 +307,12 @@ mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
 static mega_status gpu_take(mega_cuda_gpu *g)
 {
     const mega_cuda_driver *cuda = &g->cuda;
-    void *sent = NULL, *received = NULL;
+    void *received = NULL;
     MEGA_TRY(mega_cuda_check(cuda, cuda->context_retain(&g->context, g->id), g->name));
     g->has_context = true;
     MEGA_TRY(mega_cuda_check(cuda, cuda->context_set(g->context), g->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->stream_create(&g->stream, CU_NON_BLOCKING), g->name));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&sent, PINNED_BYTES, 0), g->name));
-    g->sent = sent;
+    MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
     MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
     g->received = received;
     return MEGA_OK;
@@ -244,8 +323,19 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
     char text[MEGA_CUDA_TEXT];
     mega_cuda_gpu *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_NO_MEMORY("cuda", "the record of a GPU");
-    g->device =
-        (mega_device){g->name, gpu_alloc, gpu_free, gpu_write, gpu_read, gpu_copy, gpu_fill, gpu_finish, gpu_close};
+    g->device = (mega_device){.name = g->name,
+                              .alloc = gpu_alloc,
+                              .free = gpu_free,
+                              .write = gpu_write,
+                              .read = gpu_read,
+                              .copy = gpu_copy,
+                              .fill = gpu_fill,
+                              .finish = gpu_finish,
+                              .close = gpu_close,
+                              .record = gpu_record,
+                              .record_end = gpu_record_end,
+                              .replay = gpu_replay,
+                              .forget = gpu_forget};
     pthread_mutex_init(&g->lock, NULL);
     mega_status st = mega_cuda_images_open(&g->images);
     if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);

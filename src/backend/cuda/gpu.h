@@ -4,6 +4,7 @@
 
 #include "driver.h"
 #include "launch.h"
+#include "megalith/cuda.h"
 #include "megalith/device_memory.h"
 #include <pthread.h>
 
@@ -45,7 +46,46 @@ void mega_cuda_images_close(cuda_images *images, const mega_cuda_driver *cuda);
 mega_status mega_cuda_images_find(cuda_images *images, const mega_cuda_driver *cuda, const char *source,
                                   const mega_cuda_launch *launch, cu_function *out);
 
+/* ---- writes.c: in no context but the GPU's ---- */
+
+enum { CUDA_PIECES = 64 };
+
+typedef struct cuda_half {
+    size_t used, sent;       /* bytes of it; those whose copy to the staging area was asked for */
+    cu_event arrived, taken; /* that copy has run; so have those out of the staging area */
+} cuda_half;
+
+typedef struct cuda_piece {
+    cu_address to;
+    size_t at, bytes; /* in the half that is being filled */
+} cuda_piece;
+
+typedef struct cuda_writes {
+    const mega_cuda_driver *cuda;
+    cu_stream computes, copies;
+    char *pinned;
+    cu_address staging;
+    cuda_half half[2];
+    int now; /* the half that is being filled */
+    cuda_piece piece[CUDA_PIECES];
+    int num_pieces; /* for which nothing was asked yet */
+} cuda_writes;
+
+mega_status mega_cuda_writes_open(cuda_writes *w, const mega_cuda_driver *cuda, cu_stream computes);
+void mega_cuda_writes_close(cuda_writes *w); /* also after an open that failed */
+mega_status mega_cuda_writes_add(cuda_writes *w, cu_address to, const void *host, size_t bytes);
+/* Asks for the copies of all that was written: before other work is asked for in the stream that computes. */
+mega_status mega_cuda_writes_flush(cuda_writes *w);
+void mega_cuda_writes_are_done(cuda_writes *w); /* the host has waited for that stream */
+
 /* ---- gpu.c ---- */
+
+struct mega_recording {
+    cu_graph_exec exec;
+    const char *last; /* its last kernel */
+    int64_t launches;
+    size_t bytes;
+};
 
 typedef struct mega_cuda_gpu {
     mega_device device; /* first: what others see */
@@ -54,13 +94,15 @@ typedef struct mega_cuda_gpu {
     bool has_context;
     cu_context context;
     cu_stream stream;
-    pthread_mutex_t lock;  /* of all below */
-    char *sent, *received; /* pinned memory for what is copied to and from the device */
-    size_t staged;         /* bytes of `sent` whose copies may not have run */
+    pthread_mutex_t lock; /* of all below */
+    cuda_writes writes;
+    char *received; /* pinned memory for what is copied from the device */
     cuda_images images;
-    const char *last;         /* the kernel that was queued last; NULL: none since the last wait */
-    mega_error_record failed; /* code MEGA_OK: nothing */
-    char name[128];           /* "cuda:0, NVIDIA H100 PCIe" */
+    bool has_work;             /* since the host has waited last */
+    const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
+    mega_recording *recording; /* into which work is recorded; NULL: it is queued */
+    mega_error_record failed;  /* code MEGA_OK: nothing */
+    char name[128];            /* "cuda:0, NVIDIA H100 PCIe" */
 } mega_cuda_gpu;
 
 /* Queues a launch; a failure is kept until the device is finished. */

@@ -92,6 +92,15 @@ static void write_memory(const trainer *t, int64_t iteration)
         (long long)iteration, planned, planned, reserved, most);
 }
 
+/* By the second iteration, each pass has run as often as it takes to become a graph. */
+static void write_graphs(const trainer *t, int64_t iteration)
+{
+    const mega_recorded r = mega_engine_recorded(t->engine);
+    if (iteration != t->first_iteration + 2 || r.recordings == 0) return;
+    train_line(t, "[Rank 0] (after %lld iterations) graphs on the GPU: %lld, with %lld launches of kernels, %.1f MB",
+               (long long)iteration, (long long)r.recordings, (long long)r.launches, (double)r.bytes / 1048576);
+}
+
 static void draw_bar(trainer *t)
 {
     mega_buffer *const bar = &t->log.line; /* of log lines: the last one is printed */
@@ -133,6 +142,7 @@ void train_log_step(trainer *t, const mega_step_result *r, double params_norm, d
         if (iteration == t->first_iteration + 1) write_memory(t, iteration);
         t->log.last_line = mega_time_now();
     }
+    write_graphs(t, iteration);
     if (t->io->status != NULL) log_draw_status(t, r);
     if (iteration % t->cfg->log_interval == 0) t->log.interval = (train_interval){0};
 }

@@ -6,6 +6,9 @@
 #include "megalith/dtype.h"
 #include "megalith/option.h"
 
+/* Who makes graphs of what a GPU does in a pass. */
+typedef enum mega_cuda_graphs { MEGA_CUDA_GRAPHS_LOCAL, MEGA_CUDA_GRAPHS_NONE } mega_cuda_graphs;
+
 typedef struct mega_backend_options {
     bool fp16, bf16, fp64;   /* none: fp32; fp64 needs the plain kernels */
     mega_dtype params_dtype; /* type of computation and activations; derived from the two flags */
@@ -14,6 +17,7 @@ typedef struct mega_backend_options {
     int64_t gpu;          /* derived: number of the GPU, with backend CUDA */
     int64_t num_threads;  /* derived if not given; at least 1 */
     bool no_pack_weights; /* pack the weights again for each GEMM of a step */
+    mega_cuda_graphs cuda_graph_impl;
 } mega_backend_options;
 
 /* The option tables, one per title of --help. */

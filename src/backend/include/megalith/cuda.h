@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 enum { MEGA_CUDA_TEXT = 160 };
+/* Memory that a GPU takes when it is opened, and as much that is pinned: for what the host writes. */
+enum { MEGA_CUDA_STAGING_BYTES = 4 << 20 };
 
 /* Opens GPU number `ordinal` of those that the driver shows. Fails with MEGA_ERR_UNSUPPORTED if this build has no
  * kernels for GPUs, there is no driver or no such GPU, or it is too old; the message says what can be done. */

@@ -10,12 +10,21 @@
 #define MEGALITH_DEVICE_MEMORY_H
 
 #include "megalith/memory.h"
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 /* A device that is not the host, first member of what its backend keeps of it (mega_cuda_open). Its work runs later, in
  * the order in which it was asked for; `write` takes its source at once, `read` waits. None of them returns a failure
  * but `alloc`: the device keeps the first one, and `finish` returns it. The functions may be called by any thread. */
 typedef struct mega_device mega_device;
+/* Work that was recorded, to be asked for again as one (record). */
+typedef struct mega_recording mega_recording;
+typedef struct mega_recorded {
+    int64_t recordings, launches; /* launches: of kernels, in all of them */
+    size_t bytes;                 /* memory of the device that they took */
+} mega_recorded;
+
 struct mega_device {
     const char *name;
     mega_status (*alloc)(mega_device *device, void **out, size_t bytes, const char *what);
@@ -26,6 +35,14 @@ struct mega_device {
     void (*fill)(mega_device *device, void *to, int byte, size_t bytes);
     mega_status (*finish)(mega_device *device);
     void (*close)(mega_device *device);
+    /* Between `record` and `record_end`, kernels, copies within the device and fills that this thread asks for are not
+     * done but recorded, with the arguments that they have now; it writes, reads and waits for nothing meanwhile.
+     * `replay` asks for all of it, any number of times. record returns false, and record_end NULL, after a failure. */
+    bool (*record)(mega_device *device);
+    mega_recording *(*record_end)(mega_device *device);
+    void (*replay)(mega_device *device, const mega_recording *recording);
+    void (*forget)(mega_device *device, mega_recording *recording); /* after its replays have ended; NULL is allowed */
+    mega_recorded recorded;                                         /* so far, and not forgotten */
 };
 
 /* Waits for the work of the device. Returns its first failure, also if an earlier call has returned it. NULL: the

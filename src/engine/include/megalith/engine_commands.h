@@ -4,6 +4,7 @@
 #define MEGALITH_ENGINE_COMMANDS_H
 
 #include "megalith/checkpoint.h"
+#include "megalith/device_memory.h"
 #include "megalith/engine.h"
 #include "megalith/engine_settings.h"
 #include "megalith/graph.h"
@@ -52,6 +53,7 @@ struct mega_engine_options {
     int64_t prefill, micro_batches;
     bool drop_last;       /* of each epoch of training_data, read only whole global batches; not with a ramp */
     bool no_pack_weights; /* GEMMs pack weights at each call: less memory, more time */
+    bool no_graphs;       /* a GPU is given the launches of a pass one by one, not as a graph */
     bool per_token_loss;  /* mean over tokens of a step, not over micro-batches; needs one trained loss */
     double clip_grad;     /* 0: no clipping */
     /* Only with compute F16. fixed and initial 0: a dynamic scale with Megatron-LM's rules and defaults. */
@@ -168,6 +170,9 @@ const mega_step_schedule *mega_engine_step_schedule(const mega_engine *e); /* ki
 void mega_engine_profile(mega_engine *e, mega_profile *profile);
 /* The following steps call the observer with the output of each instruction (mega_program_observe). NULL stops that. */
 void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user);
+
+/* What a GPU has recorded of the programs so far (graphs of CUDA); zeros of an engine on the host. */
+mega_recorded mega_engine_recorded(const mega_engine *e);
 
 /* ---- checkpoints ---- */
 

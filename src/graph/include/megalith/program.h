@@ -22,7 +22,9 @@ typedef struct mega_program_options {
      * gets a buffer for its packed form. It is used while mega_step_block.keeps_packed is set. 0: no weight gets
      * one. */
     int pack_weights;
-    int slots; /* micro-batches in flight, each with its own saved arena; 0 means 1 */
+    bool records; /* a device records the launches of a run and replays them: with the same bits, and less work of the
+                     host. Host kernels run one by one in any case */
+    int slots;    /* micro-batches in flight, each with its own saved arena; 0 means 1 */
     /* Number of buffers, instead of one per slot, for outputs and for given or requested gradients that only one phase
      * (forward or backward) reads or writes. Slot s uses buffer s % passes. 0: each slot has its own. */
     int passes;

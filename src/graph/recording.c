@@ -1,0 +1,87 @@
+/* Runs of a program as one piece of work of a device: the launches of a forward or a backward are recorded when it runs
+ * for the second time, and replayed from then on. What changes between runs is not in their arguments but in memory of
+ * the device (control.c); what an instruction on a held gradient is told by the host chooses one of two recordings. The
+ * first run loads the kernels, which no recording may. */
+#include "megalith/device_memory.h"
+#include "program_impl.h"
+
+enum { PASSES = 2, VARIANTS = 2 }; /* forward, backward; later micro-batches of a step, the first */
+
+struct program_recording {
+    bool has_run;
+    mega_recording *work; /* NULL: not recorded yet */
+};
+
+/* Whether the host has no part in an instruction but to launch its kernels. */
+static bool is_launched(const mega_program *p, int i)
+{
+    const op_kind kind = p->g->op[i].kind;
+    if (mega_op_is_bucket(kind)) return kind == OP_GRADS_BEGIN || kind == OP_GRAD_BEGIN || kind == OP_GRAD_KEEP;
+    return p->call[i].kernel != NULL && kind != OP_CUSTOM && kind != OP_CUSTOM_GRAD;
+}
+
+static bool are_launched(const mega_program *p, int begin, int end)
+{
+    for (int i = begin; i < end; i++)
+        if (!is_launched(p, i)) return false;
+    return begin < end;
+}
+
+mega_status mega_recordings_allocate(mega_program *p)
+{
+    const int forward = p->g->num_forward;
+    if (p->queue.device == NULL || !p->records) return MEGA_OK;
+    p->is_recordable[0] = are_launched(p, 0, forward);
+    p->is_recordable[1] = are_launched(p, forward, p->g->num_ops);
+    p->recording = mega_calloc((size_t)p->slots * PASSES * VARIANTS, sizeof *p->recording);
+    return p->recording != NULL ? MEGA_OK : MEGA_NO_MEMORY(p->name, "its recordings");
+}
+
+void mega_recordings_free(mega_program *p)
+{
+    for (int i = 0; p->recording != NULL && i < p->slots * PASSES * VARIANTS; i++)
+        p->queue.device->forget(p->queue.device, p->recording[i].work);
+    mega_free(p->recording);
+}
+
+/* ---- runs ---- */
+
+static bool keeps_gradients(const mega_program *p, int begin, int end)
+{
+    for (int i = begin; i < end; i++)
+        if (p->g->op[i].kind == OP_GRAD_KEEP) return true;
+    return false;
+}
+
+static mega_status launch_all(mega_program *p, int slot, int begin, int end)
+{
+    const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
+    for (int i = begin; i < end; i++)
+        if (call[i].kernel != NULL) call[i].kernel->run(&p->queue, call[i].args);
+        else
+            MEGA_TRY(mega_bucket_run(p, i, call[i].args));
+    return MEGA_OK;
+}
+
+bool mega_recording_applies(const mega_program *p, int begin)
+{
+    return p->recording != NULL && p->is_recordable[begin > 0 ? 1 : 0];
+}
+
+mega_status mega_recording_run(mega_program *p, int slot, int begin, int end)
+{
+    mega_device *const device = p->queue.device;
+    const int pass = begin > 0 ? 1 : 0;
+    const int variant = p->step.first_micro_batch && keeps_gradients(p, begin, end) ? 1 : 0;
+    program_recording *r = &p->recording[(slot * PASSES + pass) * VARIANTS + variant];
+    if (r->has_run && r->work == NULL && device->record(device)) {
+        const mega_status st = launch_all(p, slot, begin, end);
+        r->work = device->record_end(device);
+        MEGA_TRY(st);
+    }
+    if (r->work == NULL) MEGA_TRY(launch_all(p, slot, begin, end));
+    else
+        device->replay(device, r->work);
+    r->has_run = true;
+    return MEGA_OK;
+}
