@@ -53,5 +53,6 @@ uint32_t mega_crc32c_portable(uint32_t crc, const void *bytes, size_t n);
 /* device_far.c, of builds with MEGA_FAR: nobody can touch the block, unless work has begun. */
 void device_far_add(void *block, size_t bytes, const char *what);
 void device_far_remove(const void *block);
+bool device_far_has(const void *at);
 
 #endif

@@ -79,6 +79,17 @@ void device_far_remove(const void *block)
     pthread_mutex_unlock(&far.lock);
 }
 
+bool device_far_has(const void *at)
+{
+    bool has = false;
+    pthread_mutex_lock(&far.lock);
+    for (int i = 0; i < MOST_BLOCKS && !has; i++)
+        has = far.block[i].data != NULL && (const char *)at >= far.block[i].data &&
+              (const char *)at < far.block[i].data + far.block[i].bytes;
+    pthread_mutex_unlock(&far.lock);
+    return has;
+}
+
 void mega_device_begin(void)
 {
     pthread_mutex_lock(&far.lock);

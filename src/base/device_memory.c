@@ -40,8 +40,7 @@ mega_device *mega_device_of(const void *at)
 bool mega_device_is_host(const void *at)
 {
 #ifdef MEGA_FAR
-    (void)at;
-    return false;
+    return at != NULL && !device_far_has(at);
 #else
     return mega_device_of(at) == NULL;
 #endif
@@ -168,6 +167,37 @@ void mega_device_fill(void *device, int byte, size_t bytes)
     memset(device, byte, bytes);
     mega_device_end();
 }
+
+/* ---- pinned memory ---- */
+
+mega_status mega_device_host_alloc(mega_device *device, void **out, size_t bytes, const char *what)
+{
+    if (device == NULL) return mega_pages_alloc(out, bytes, what);
+    return device->host_alloc(device, out, bytes > 0 ? bytes : 1, what);
+}
+
+void mega_device_host_free(mega_device *device, void *block, size_t bytes)
+{
+    if (device == NULL) mega_pages_free(block, bytes);
+    else if (block != NULL)
+        device->host_free(device, block);
+}
+
+void mega_device_send(mega_device *device, void *to, const void *pinned, size_t bytes)
+{
+    if (device == NULL) mega_device_write(to, pinned, bytes);
+    else if (bytes > 0)
+        device->send(device, to, pinned, bytes);
+}
+
+void mega_device_receive(mega_device *device, void *pinned, const void *from, size_t bytes)
+{
+    if (device == NULL) mega_device_read(pinned, from, bytes);
+    else if (bytes > 0)
+        device->receive(device, pinned, from, bytes);
+}
+
+/* ---- rows ---- */
 
 void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes)
 {

@@ -147,6 +147,51 @@ static void gpu_fill(mega_device *device, void *to, int byte, size_t bytes)
     gpu_leave(g);
 }
 
+/* ---- pinned memory ---- */
+
+static mega_status gpu_host_alloc(mega_device *device, void **out, size_t bytes, const char *what)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    char text[256];
+    if (!gpu_enter(g, bytes)) {
+        gpu_leave(g);
+        return mega_error_restore(&g->failed);
+    }
+    snprintf(text, sizeof text, "%s: %.4g MB of pinned memory for %s", g->name, (double)bytes * 1e-6, what);
+    const mega_status st = mega_cuda_check(&g->cuda, g->cuda.host_alloc(out, bytes, 0), text);
+    gpu_leave(g);
+    return st;
+}
+
+static void gpu_host_free(mega_device *device, void *block)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    (void)gpu_enter_to_write(g, 1);
+    if (g->cuda.context_set(g->context) == CU_OK) {
+        if (g->has_work && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
+        (void)is_done(g, g->cuda.host_free(block), "giving back pinned memory");
+    }
+    gpu_leave(g);
+}
+
+static void gpu_send(mega_device *device, void *to, const void *pinned, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    if (gpu_enter(g, bytes)) (void)is_done(g, g->cuda.copy_in(address(to), pinned, bytes, g->stream), "a copy to it");
+    gpu_leave(g);
+}
+
+/* After a failure, NaNs, as gpu_read. */
+static void gpu_receive(mega_device *device, void *pinned, const void *from, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    const bool is_good = gpu_enter(g, bytes) &&
+                         is_done(g, g->cuda.copy_out(pinned, address(from), bytes, g->stream), "a copy from it") &&
+                         wait_stream(g);
+    if (!is_good) memset(pinned, 0xff, bytes);
+    gpu_leave(g);
+}
+
 /* ---- work ---- */
 
 void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cuda_launch *l, const void *args)
@@ -262,11 +307,25 @@ static void gpu_close(mega_device *device)
     mega_free(g);
 }
 
+static mega_status count_devices(const mega_cuda_driver *cuda, int *out)
+{
+    *out = 0;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->init(0), "cuda: starting NVIDIA's driver"));
+    return mega_cuda_check(cuda, cuda->device_count(out), "cuda: the number of GPUs");
+}
+
+mega_status mega_cuda_count(int *out)
+{
+    mega_cuda_driver cuda;
+    *out = 0;
+    MEGA_TRY(mega_cuda_library_load(&cuda));
+    return count_devices(&cuda, out);
+}
+
 static mega_status find_device(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *out)
 {
-    int count = 0;
-    MEGA_TRY(mega_cuda_check(cuda, cuda->init(0), "cuda: starting NVIDIA's driver"));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_count(&count), "cuda: the number of GPUs"));
+    int count;
+    MEGA_TRY(count_devices(cuda, &count));
     if (count == 0) return mega_cuda_check(cuda, CU_NO_DEVICE, "cuda");
     if (ordinal < 0 || ordinal >= count)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda:%lld: the driver shows %d GPU%s, numbered from 0",
@@ -330,6 +389,10 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .read = gpu_read,
                               .copy = gpu_copy,
                               .fill = gpu_fill,
+                              .host_alloc = gpu_host_alloc,
+                              .host_free = gpu_host_free,
+                              .send = gpu_send,
+                              .receive = gpu_receive,
                               .finish = gpu_finish,
                               .close = gpu_close,
                               .record = gpu_record,

@@ -17,4 +17,7 @@ MEGA_CHECK_RESULT mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
  * fails as it does for another one. */
 MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT]);
 
+/* Sets *out to the number of GPUs that the driver shows. Fails if there is no driver. */
+MEGA_CHECK_RESULT mega_status mega_cuda_count(int *out);
+
 #endif

@@ -33,6 +33,11 @@ struct mega_device {
     void (*read)(mega_device *device, void *host, const void *from, size_t bytes);
     void (*copy)(mega_device *device, void *to, const void *from, size_t bytes);
     void (*fill)(mega_device *device, void *to, int byte, size_t bytes);
+    /* pinned memory of the host, and copies between it and the device; see mega_device_send */
+    mega_status (*host_alloc)(mega_device *device, void **out, size_t bytes, const char *what);
+    void (*host_free)(mega_device *device, void *block);
+    void (*send)(mega_device *device, void *to, const void *pinned, size_t bytes);
+    void (*receive)(mega_device *device, void *pinned, const void *from, size_t bytes);
     mega_status (*finish)(mega_device *device);
     void (*close)(mega_device *device);
     /* Between `record` and `record_end`, kernels, copies within the device and fills that this thread asks for are not
@@ -57,6 +62,15 @@ void mega_device_free(void *block, size_t bytes);
 /* Returns the device that has this address; NULL: the host. */
 mega_device *mega_device_of(const void *at);
 
+/* Memory of the host that copies of the device reach without another copy in between (pinned); any, if device is
+ * NULL. */
+MEGA_CHECK_RESULT mega_status mega_device_host_alloc(mega_device *device, void **out, size_t bytes, const char *what);
+void mega_device_host_free(mega_device *device, void *block, size_t bytes);
+/* As mega_device_write and mega_device_read, from and to such memory of that device. What was sent must not change
+ * before the next mega_device_receive or mega_device_finish has returned: the copy runs later. */
+void mega_device_send(mega_device *device, void *to, const void *pinned, size_t bytes);
+void mega_device_receive(mega_device *device, void *pinned, const void *from, size_t bytes);
+
 /* Between host and device, and within the device. The ranges do not overlap. Host memory may be given as well, for
  * buffers whose owner is not known. */
 void mega_device_write(void *device, const void *host, size_t bytes);
@@ -74,8 +88,8 @@ void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t
  * engine on the host works so. */
 bool mega_device_is_host(const void *at);
 
-/* Around work of kernels on the host and of exchanges between ranks; nothing but in a build with MEGA_FAR. The two may
- * be nested, and called by several threads. */
+/* Around work of kernels on the host; nothing but in a build with MEGA_FAR. The two may be nested, and called by
+ * several threads. */
 void mega_device_begin(void);
 void mega_device_end(void);
 
