@@ -48,6 +48,13 @@ typedef enum comm_kind {
     COMM_AGREE
 } comm_kind;
 
+/* A block of host memory in the place of memory that the host cannot reach (staging.c). world NULL: none. */
+typedef struct comm_stage {
+    mega_world *world;
+    int number;
+    char *data;
+} comm_stage;
+
 typedef enum comm_state {
     COMM_FREE,
     COMM_QUEUED,
@@ -89,8 +96,10 @@ typedef struct comm_op {
     int64_t count; /* elements; of one slice for kinds with slices */
     mega_dtype dtype;
     mega_reduce reduce;
-    int peer;       /* the other end of a message; the root of a broadcast */
-    double limit_s; /* time limit of the wait; 0: the world's. A wait with its own limit fails without a report */
+    comm_stage stage; /* of `out` and `in`, if these are in the place of a device's memory, and ... */
+    void *target;     /* ... where the result goes there */
+    int peer;         /* the other end of a message; the root of a broadcast */
+    double limit_s;   /* time limit of the wait; 0: the world's. A wait with its own limit fails without a report */
     comm_phase phase;
     int64_t at;              /* elements of a slice that are done */
     int64_t turn;            /* used in COMM_SHARED */
@@ -145,8 +154,9 @@ struct mega_world {
     struct record_exchange *exchange; /* exchanges records with other hosts; NULL if there are none */
     struct comm_shared *shared;       /* memory for collectives within this host; NULL: none */
     comm_way way;
-    comm_watch watch;     /* state of this rank's current wait */
-    struct comm_log *log; /* counts exchanges; NULL: they are not counted */
+    comm_watch watch;             /* state of this rank's current wait */
+    struct comm_log *log;         /* counts exchanges; NULL: they are not counted */
+    struct comm_staging *staging; /* NULL: no exchange of a device's memory yet */
     mega_stall_report *report;
     void *report_user;
 };
@@ -203,6 +213,17 @@ int comm_shared_missing(const comm_op *op, int *ranks, int most);
 /* shared.c: collective over the ranks of the host, after their page is open. */
 mega_status shared_open(mega_world *world);
 void shared_close(mega_world *world);
+
+/* staging.c: puts host memory into the place of an operation's, if that is a device's; copies what the operation has
+ * made back to it; its wait gives the memory back. For calls that are made of several operations: takes memory for the
+ * exchange of what is at `of`, copies from and to the device, and gives the memory back. */
+mega_status comm_stage_op(comm_op *op);
+void comm_unstage_op(const comm_op *op);
+mega_status comm_stage_take(mega_world *world, const void *of, size_t bytes, comm_stage *out);
+void comm_stage_in(const comm_stage *stage, size_t at, const void *from, size_t bytes);
+void comm_stage_out(const comm_stage *stage, size_t at, void *to, size_t bytes);
+void comm_stage_give(const comm_stage *stage);
+void comm_staging_close(mega_world *world);
 
 /* operations.c: the table of operations in progress. comm_begin copies *op into the table and returns a request for it;
  * groups have more than one rank. */

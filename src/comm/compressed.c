@@ -1,6 +1,7 @@
 /* The compressed mean (compressed.h). Both exchanges send one row to each rank: the scales of all tensors, then their
  * signs. */
 #include "megalith/compressed.h"
+#include "comm_impl.h"
 #include "megalith/device_memory.h"
 
 #include <math.h>
@@ -190,6 +191,84 @@ static void expand_signs(const mean *m)
     }
 }
 
+/* All of it in memory that the host reaches. */
+static mega_status mean_on_host(mean *m, mega_comm *comm, const char *name, uint8_t *scratch)
+{
+    m->sent = scratch;
+    m->received = m->sent + m->ranks * m->row;
+    m->partial = (double *)(void *)(m->received + m->ranks * m->row);
+    memset(m->sent, 0, (size_t)m->ranks * (size_t)m->row); /* also the bits that stand for no element */
+    compress_own(m);
+    MEGA_TRY(mega_comm_all_to_all(comm, name, m->received, m->sent, m->row, MEGA_U8));
+    compress_mean(m);
+    MEGA_TRY(mega_comm_all_gather(comm, name, m->sent, m->sent + m->rank * m->row, m->row, MEGA_U8));
+    expand_signs(m);
+    return MEGA_OK;
+}
+
+/* ---- of a device ---- */
+
+static size_t compressed_aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The three arrays of a tensor and their bytes. */
+enum { ARRAYS = 3 };
+typedef struct arrays {
+    void *at[ARRAYS];
+    size_t bytes[ARRAYS];
+} arrays;
+
+static arrays arrays_of(const mean *m, const mega_compressed *x)
+{
+    const size_t all = (size_t)x->count * m->size,
+                 own = (size_t)mega_compressed_own(x->count, m->ranks, m->rank) * m->size;
+    return (arrays){{x->data, x->worker_error, x->server_error}, {all, all, own}};
+}
+
+/* Copies the tensors, from `first` on, to where the host reaches them, and lists these; or back. */
+static void move_tensors(const mean *m, const comm_stage *stage, size_t first, mega_compressed *copies, bool back)
+{
+    size_t at = first;
+    for (int t = 0; t < m->tensors; t++) {
+        const arrays a = arrays_of(m, &m->list[t]);
+        size_t begin[ARRAYS];
+        for (int k = 0; k < ARRAYS; at += compressed_aligned(a.bytes[k++])) {
+            begin[k] = at;
+            if (back) comm_stage_out(stage, at, a.at[k], a.bytes[k]);
+            else
+                comm_stage_in(stage, at, a.at[k], a.bytes[k]);
+        }
+        copies[t] = (mega_compressed){.data = stage->data + begin[0],
+                                      .worker_error = stage->data + begin[1],
+                                      .server_error = stage->data + begin[2],
+                                      .count = m->list[t].count};
+    }
+}
+
+static mega_status mean_on_copies(mean *m, mega_comm *comm, const char *name)
+{
+    const mega_compressed *list = m->list;
+    const size_t first = compressed_aligned((size_t)m->tensors * sizeof *list);
+    size_t end = first;
+    for (int t = 0; t < m->tensors; t++) {
+        const arrays a = arrays_of(m, &list[t]);
+        for (int k = 0; k < ARRAYS; k++) end += compressed_aligned(a.bytes[k]);
+    }
+    comm_stage stage;
+    MEGA_TRY(
+        comm_stage_take(comm->world, list->data, end + mega_compressed_scratch(list, m->tensors, m->ranks), &stage));
+    mega_compressed *copies = (mega_compressed *)(void *)stage.data;
+    move_tensors(m, &stage, first, copies, false);
+    m->list = copies;
+    MEGA_TRY(mean_on_host(m, comm, name, (uint8_t *)stage.data + end));
+    m->list = list;
+    move_tensors(m, &stage, first, copies, true);
+    comm_stage_give(&stage);
+    return MEGA_OK;
+}
+
 mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const mega_compressed *list, int tensors,
                                       mega_dtype dtype, mega_team *team, void *scratch)
 {
@@ -204,20 +283,5 @@ mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const m
               .team = team};
     if (m.ranks < 2 || tensors == 0) return MEGA_OK;
     m.row = row_bytes(list, tensors, m.ranks);
-    m.sent = scratch;
-    m.received = m.sent + m.ranks * m.row;
-    m.partial = (double *)(void *)(m.received + m.ranks * m.row);
-    mega_device_fill(m.sent, 0, (size_t)m.ranks * (size_t)m.row); /* also the bits that stand for no element */
-    mega_device_begin();
-    compress_own(&m);
-    mega_device_end();
-    MEGA_TRY(mega_comm_all_to_all(comm, name, m.received, m.sent, m.row, MEGA_U8));
-    mega_device_begin();
-    compress_mean(&m);
-    mega_device_end();
-    MEGA_TRY(mega_comm_all_gather(comm, name, m.sent, m.sent + m.rank * m.row, m.row, MEGA_U8));
-    mega_device_begin();
-    expand_signs(&m);
-    mega_device_end();
-    return MEGA_OK;
+    return mega_device_is_host(list->data) ? mean_on_host(&m, comm, name, scratch) : mean_on_copies(&m, comm, name);
 }

@@ -196,6 +196,10 @@ void mega_comm_log_table(const mega_world *world, mega_buffer *out)
         comm_log_put_kind(sorted[i], i > 0 ? sorted[i - 1] : NULL, out);
         put_line(sorted[i], out);
     }
+    const mega_comm_staged staged = mega_comm_staged_get(world);
+    if (staged.copies > 0)
+        mega_buffer_printf(out, "through memory of the host: %lld copies of %.6g MB in all between it and the device\n",
+                           (long long)staged.copies, (double)staged.bytes * 1e-6);
     if (l->lost > 0)
         mega_buffer_printf(out, "%lld exchanges of other kinds and sizes were not counted\n", (long long)l->lost);
 }

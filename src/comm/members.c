@@ -99,8 +99,13 @@ mega_status mega_comm_members_sum(const mega_members *m, const char *name, void 
 {
     if (m->count < 2) return MEGA_OK;
     MEGA_TRY(comm_check_reducible(dtype, name));
-    mega_device_begin();
-    const mega_status st = members_sum_all(m, name, data, count, dtype, lists, scratch);
-    mega_device_end();
-    return st;
+    if (mega_device_is_host(data)) return members_sum_all(m, name, data, count, dtype, lists, scratch);
+    const size_t bytes = (size_t)count * mega_dtype_size(dtype), aligned = (bytes + 63) / 64 * 64;
+    comm_stage stage;
+    MEGA_TRY(comm_stage_take(m->comm->world, data, aligned + mega_comm_members_scratch(m, count, dtype), &stage));
+    comm_stage_in(&stage, 0, data, bytes);
+    MEGA_TRY(members_sum_all(m, name, stage.data, count, dtype, lists, stage.data + aligned));
+    comm_stage_out(&stage, 0, data, bytes);
+    comm_stage_give(&stage);
+    return MEGA_OK;
 }

@@ -3,7 +3,6 @@
  * for each other, and single messages (which have their own tag) are sent at once. Waiting for one operation makes
  * progress on all. */
 #include "megalith/assert.h"
-#include "megalith/device_memory.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 #include "watch/record_impl.h"
@@ -95,7 +94,7 @@ static mega_status operation_continue(comm_op *op)
         has_moved(op);
         MEGA_TRY(comm_op_advance(op, &done));
         if (done) {
-            mega_device_end();
+            comm_unstage_op(op);
             op->state = COMM_DONE;
             op->comm->world->under_way--;
             return MEGA_OK;
@@ -105,13 +104,13 @@ static mega_status operation_continue(comm_op *op)
     return MEGA_OK;
 }
 
-/* Continues one operation as far as possible without waiting. */
+/* Continues one operation as far as possible without waiting. One that fails keeps its memory: messages may still
+ * arrive there. */
 static mega_status operation_move(comm_op *op)
 {
     const mega_status st = operation_continue(op);
     if (st == MEGA_OK) return MEGA_OK;
     op->state = COMM_FAILED;
-    mega_device_end();
     return st;
 }
 
@@ -182,11 +181,11 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     *op = *wanted;
     op->own = own;
     op->use = use;
-    op->state = COMM_QUEUED;
     if (w->log != NULL) op->began = mega_time_now();
+    MEGA_TRY(comm_stage_op(op));
+    op->state = COMM_QUEUED;
     op->next = -1;
     op->messages = is_message(op) ? &op->own : &c->messages;
-    mega_device_begin(); /* until it is through: others may read what it was given at any time */
     w->under_way++;
     *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
     if (is_message(op)) return operation_move(op);
@@ -261,6 +260,7 @@ mega_status mega_comm_wait(mega_request *request)
     const double began = is_counted ? mega_time_now() : 0;
     MEGA_TRY(wait_for(r.world, op));
     if (is_counted) comm_log_add(op, mega_time_now() - began);
+    comm_stage_give(&op->stage);
     op->state = COMM_FREE;
     return MEGA_OK;
 }

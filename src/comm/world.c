@@ -77,6 +77,7 @@ void mega_world_destroy(mega_world *world)
     record_close(world);
     shared_close(world);
     comm_operations_close(world);
+    comm_staging_close(world);
     mega_comm_log_stop(world);
     mega_free(world);
 }

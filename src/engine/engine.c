@@ -204,6 +204,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e->ties.stages);
     mega_free(e->programs.schedule);
     mega_device_free(e->memory.arena, e->memory.bytes);
+    mega_comm_forget_device(e->options.world, e->memory.device);
     mega_device_close(e->memory.device);
     engine_client_free(e);
     engine_forget_setup(e);

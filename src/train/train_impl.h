@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TRAIN_IMPL_H
 #define MEGALITH_TRAIN_IMPL_H
 
+#include "megalith/comm_log.h"
 #include "megalith/cpu_load.h"
 #include "megalith/engine_commands.h"
 #include "megalith/peak.h"
@@ -112,9 +113,10 @@ typedef struct train_log {
 } train_log;
 
 typedef struct train_profile {
-    mega_profile *of;  /* NULL without --profile-trace and --profile-table */
-    bool is_written;   /* the profile was written */
-    mega_buffer trace; /* trace that could not be written yet; only on the first rank */
+    mega_profile *of;        /* NULL without --profile-trace and --profile-table */
+    bool is_written;         /* the profile was written */
+    mega_comm_staged staged; /* before the first step that is profiled */
+    mega_buffer trace;       /* trace that could not be written yet; only on the first rank */
     bool trace_failed;
 } train_profile;
 

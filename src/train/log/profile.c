@@ -51,6 +51,7 @@ bool train_profile_begin(trainer *t)
     const int64_t done = mega_engine_progress_get(t->engine)->iteration;
     const bool is_inside = t->profile.of != NULL && !t->profile.is_written && done >= t->cfg->profile_step_start &&
                            done < t->cfg->profile_step_end;
+    if (is_inside && done == t->cfg->profile_step_start) t->profile.staged = mega_comm_staged_get(t->world);
     if (is_inside) mega_engine_profile(t->engine, t->profile.of);
     return is_inside;
 }
@@ -79,6 +80,16 @@ static mega_status memory_rate(mega_team *team, double *out)
     return MEGA_OK;
 }
 
+static void put_staged(const trainer *t, mega_buffer *out)
+{
+    const mega_comm_staged all = mega_comm_staged_get(t->world), *before = &t->profile.staged;
+    const double steps = (double)(t->cfg->profile_step_end - t->cfg->profile_step_start);
+    if (all.copies == before->copies) return;
+    mega_buffer_printf(out, " exchanges through memory of the host: %.1f copies of %.6g MB in all a step\n",
+                       (double)(all.copies - before->copies) / steps,
+                       (double)(all.bytes - before->bytes) / steps * 1e-6);
+}
+
 static mega_status write_profile(trainer *t)
 {
     mega_buffer text = {0};
@@ -89,6 +100,7 @@ static mega_status write_profile(trainer *t)
         mega_profile_bound bound = {.flops = t->peak.flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
         mega_profile_table(t->profile.of, &bound, &text);
+        put_staged(t, &text);
         if (!text.failed) train_asked(t, text.data);
     }
     if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");

@@ -114,6 +114,11 @@ MEGA_CHECK_RESULT mega_status mega_comm_barrier(mega_comm *comm, const char *nam
  * false must end them with mega_world_abort. */
 MEGA_CHECK_RESULT mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
+/* Data may be memory of a device (device_memory.h): it then goes through memory of the host that the world keeps for
+ * later exchanges. Call this before the device is closed, which gives that memory back. `world` may be NULL. */
+struct mega_device;
+void mega_comm_forget_device(mega_world *world, const struct mega_device *device);
+
 /* ---- non-blocking calls ----
  *
  * A start call returns at once; the data and `name` must stay valid and the data unchanged until the wait on its
@@ -161,9 +166,9 @@ typedef struct mega_members {
     int count, own;
 } mega_members;
 /* Collective over the members: each receives the sum of their numbers, taken in the order of members. Uses messages,
- * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64;
- * lists has mega_comm_members_lists bytes of the host's memory, as those of malloc. Returns the errors of
- * mega_comm_all_reduce. */
+ * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64,
+ * and is not used for data of a device; lists has mega_comm_members_lists bytes of the host's memory, as those of
+ * malloc. Returns the errors of mega_comm_all_reduce. */
 size_t mega_comm_members_lists(const mega_members *m);
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,

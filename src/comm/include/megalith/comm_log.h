@@ -28,4 +28,11 @@ void mega_comm_log_table(const mega_world *world, mega_buffer *out);
 mega_status mega_comm_log_stragglers(mega_world *world, mega_comm *const *comm, int comms, mega_buffer *out);
 void mega_comm_log_stop(mega_world *world); /* forgets all counts */
 
+/* Copies between a device and the memory of the host through which this rank's exchanges of the device's memory have
+ * gone, since the world was created. */
+typedef struct mega_comm_staged {
+    int64_t copies, bytes;
+} mega_comm_staged;
+mega_comm_staged mega_comm_staged_get(const mega_world *world);
+
 #endif

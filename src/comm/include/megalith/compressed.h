@@ -30,7 +30,8 @@ int64_t mega_compressed_own(int64_t count, int ranks, int rank);
 /* Bytes of scratch for tensors with these counts, and bytes that a rank sends. */
 size_t mega_compressed_scratch(const mega_compressed *list, int tensors, int ranks);
 double mega_compressed_sent(const mega_compressed *list, int tensors, int ranks);
-/* Collective. dtype is F32 or F64. team may be NULL. In a group of one nothing changes. scratch is aligned to 64. */
+/* Collective. dtype is F32 or F64. team may be NULL. In a group of one nothing changes. scratch is aligned to 64, and
+ * not used for tensors of a device, which are exchanged through host memory. */
 MEGA_CHECK_RESULT mega_status mega_comm_compressed_mean(mega_comm *comm, const char *name, const mega_compressed *list,
                                                         int tensors, mega_dtype dtype, mega_team *team, void *scratch);
 
