@@ -102,18 +102,36 @@ void mega_cli_dry_run(const char *fmt, ...)
     va_end(args);
 }
 
+/* Says how the ranks of this host take its GPUs: each the next one, or all the one that --device names. */
+static const char *gpus_of_ranks(const mega_command_options *cfg, char out[96])
+{
+    const mega_backend_options *b = &cfg->train.engine.backend;
+    const long long ranks = cfg->train.engine.local_world_size;
+    int gpus = 1;
+    const bool is_named = b->device != NULL && strchr(b->device, ':') != NULL;
+    if (ranks > 1 && !is_named && mega_cuda_count(&gpus) != MEGA_OK) gpus = 1;
+    if (ranks == 1) out[0] = '\0';
+    else if (ranks <= gpus)
+        snprintf(out, 96, "; the %lld ranks of a host have a GPU each", ranks);
+    else if (gpus == 1)
+        snprintf(out, 96, "; the %lld ranks of a host share it", ranks);
+    else
+        snprintf(out, 96, "; the %lld ranks of a host share its %d GPUs", ranks, gpus);
+    return out;
+}
+
 /* Shows which GPU computes, or why none does where one may. */
 static void show_device(const mega_command_options *cfg)
 {
     const mega_backend_options *b = &cfg->train.engine.backend;
-    char text[MEGA_CUDA_TEXT];
+    char text[MEGA_CUDA_TEXT], ranks[96];
     const bool may = b->device != NULL && strcmp(b->device, "auto") == 0;
     if (b->backend != MEGA_BACKEND_CUDA && !may) return;
     if (mega_cuda_describe(b->gpu, text) != MEGA_OK) snprintf(text, sizeof text, "%.150s", mega_error_message());
-    if (b->backend == MEGA_BACKEND_CUDA) mega_info("computing on cuda:%lld: %s", (long long)b->gpu, text);
+    if (b->backend == MEGA_BACKEND_CUDA)
+        mega_info("computing on cuda:%lld: %s%s", (long long)b->gpu, text, gpus_of_ranks(cfg, ranks));
     else
-        mega_info("computing on the CPU: %s",
-                  cfg->train.engine.world_size > 1 ? "a GPU computes for one rank yet" : text);
+        mega_info("computing on the CPU: %s", text);
 }
 
 /* Shows the number of threads, and where it comes from. */
@@ -148,6 +166,7 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     cfg->train.engine.rank = mega_world_rank(world);
     cfg->train.engine.world_size = mega_world_size(world);
     cfg->train.engine.local_world_size = mega_world_local_size(world);
+    cfg->train.engine.local_rank = mega_world_local_rank(world);
     if (!is_first) sink.most = MEGA_LOG_ERROR; /* every rank reads the same options and would print the same */
     sink.holds = is_first;
     if (st == MEGA_OK) st = mega_options_read(cfg->train.engine.options, command, argc, argv);

@@ -198,11 +198,6 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
                          "data-parallel ranks",
                          (long long)b->micro_step, (long long)o->micro_batch);
     MEGA_TRY(check_step_size(o));
-    if (o->backend == MEGA_BACKEND_CUDA && o->layout.planned_ranks == 0 && o->world != NULL &&
-        mega_world_size(o->world) > 1)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "mega_engine_create: backend cuda with %d ranks; a GPU computes for one rank yet",
-                         mega_world_size(o->world));
     if (o->grad_accum_dtype == MEGA_F16 && o->compute != MEGA_F16)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "mega_engine_create: grad_accum_dtype f16 with compute %s; only compute f16 scales the loss, "

@@ -19,22 +19,32 @@ static int64_t gpu_number(const char *device)
     return number;
 }
 
+/* Returns the GPU of a rank that was given none by number: ranks of a host take its GPUs in turn, and share them if
+ * there are more ranks. */
+static int64_t gpu_of_rank(const mega_engine_settings *s)
+{
+    int count = 0;
+    if (s->local_rank == 0 || mega_cuda_count(&count) != MEGA_OK || count == 0) return 0; /* opening it says why */
+    return s->local_rank % count;
+}
+
 static bool is_auto(const mega_backend_options *b)
 {
     return b->device != NULL && strcmp(b->device, "auto") == 0;
 }
 
-/* What it cannot do on a GPU yet, a run with `auto` does on the CPU. */
+/* What it cannot do on a GPU, a run with `auto` does on the CPU. */
 void mega_engine_derive_device(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
     char text[MEGA_CUDA_TEXT];
+    b->gpu = 0;
     if (b->device == NULL) return;
-    b->gpu = is_auto(b) ? 0 : gpu_number(b->device);
-    const bool is_free = !mega_options_was_set(s->options, "backend");
-    const bool is_wanted = is_free && b->gpu >= 0 && !b->fp64 && (!is_auto(b) || s->world_size <= 1);
-    if (is_wanted && (!is_auto(b) || mega_cuda_describe(0, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
-    if (b->gpu < 0) b->gpu = 0; /* the rule refuses it */
+    const int64_t number = gpu_number(b->device);
+    const bool is_wanted = !mega_options_was_set(s->options, "backend") && (is_auto(b) || number >= 0) && !b->fp64;
+    if (!is_wanted && b->backend != MEGA_BACKEND_CUDA) return;
+    b->gpu = strchr(b->device, ':') != NULL && number >= 0 ? number : gpu_of_rank(s);
+    if (is_wanted && (!is_auto(b) || mega_cuda_describe(b->gpu, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
 }
 
 void mega_engine_rule_device(mega_engine_settings *s)
@@ -50,8 +60,4 @@ void mega_engine_rule_device(mega_engine_settings *s)
                              "%s and %s: a GPU runs neither the plain kernels nor those of the CPU, and does not "
                              "compute in double; give one of them",
                              device, mega_options_origin(s->options, b->fp64 ? "fp64" : "backend"));
-    if (b->backend == MEGA_BACKEND_CUDA && s->world_size > 1)
-        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
-                             "%s with %lld ranks: a GPU computes for one rank yet; start one, or leave the option out",
-                             is_gpu ? device : mega_options_origin(s->options, "backend"), (long long)s->world_size);
 }

@@ -126,7 +126,7 @@ static void options_read_number(launch_plan *p, const mega_option_row *o, const 
         return;
     }
     if (is_ranks && strcmp(value, "gpu") == 0) {
-        launch_mistake(p, "%.*s gpu: there are no GPU ranks; give a number, or cpu for one rank per core",
+        launch_mistake(p, "%.*s gpu: ranks are not counted by GPUs; give a number, or cpu for one rank per core",
                        (int)strcspn(typed, "="), typed);
         return;
     }

@@ -314,7 +314,7 @@ refuses 'a GPU' '--gpu is not implemented: ranks run on CPU cores' launch --gpu 
 refuses 'all at once' \
     '--bogus is not an option of launch|--nproc_per_nod is not an option of launch; did you mean --nproc_per_node?|--tee is not implemented: --log_dir' \
     launch --bogus --nproc_per_nod=3 --tee=3 pretrain_gpt
-refuses 'ranks on GPUs' '--nproc-per-node gpu: there are no GPU ranks; give a number' torchrun --nproc-per-node=gpu \
+refuses 'ranks on GPUs' '--nproc-per-node gpu: ranks are not counted by GPUs; give a number' torchrun --nproc-per-node=gpu \
     pretrain_gpt
 refuses 'a number' '--nproc_per_node: found "two", expected a whole number, at least 1' launch --nproc_per_node two \
     pretrain_gpt

@@ -92,7 +92,6 @@ for call in $calls; do
     rm -rf after
 done
 
-refuses "two ranks" 'a GPU computes for one rank' launch --nproc_per_node 2 pretrain_gpt "${small[@]}" --device cuda
 refuses "double" '--device cuda|--fp64|does not compute in double' pretrain_gpt "${small[@]}" --device cuda --fp64
 refuses "a number" '--device gpu|expected cpu, cuda, cuda:N or auto' pretrain_gpt "${small[@]}" --device gpu
 refuses "GPU 3" 'cuda:3|shows 1 GPU' pretrain_gpt "${small[@]}" --device cuda:3

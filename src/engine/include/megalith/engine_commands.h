@@ -36,7 +36,7 @@ typedef struct mega_gradient_sums {
 struct mega_engine_options {
     mega_dtype compute;        /* F32, BF16, F16, F64 (plain kernels only) */
     mega_backend_kind backend; /* of the kernels */
-    int64_t gpu;               /* with MEGA_BACKEND_CUDA: number of the GPU, from 0 */
+    int64_t gpu;               /* with MEGA_BACKEND_CUDA: number of this rank's GPU, from 0 */
     mega_team *team;           /* borrowed; NULL: one thread */
     mega_world *world;         /* borrowed; NULL: one rank */
     mega_layout_sizes layout;  /* sizes of its groups of ranks; zeros: all ranks data parallel */

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Training on GPUs by several ranks, on the software device: layouts have the losses of the CPU in fp32; a checkpoint of
+# a GPU goes on with the CPU in another layout, and the reverse; what ranks take of a host's GPUs is said; a call that
+# fails on one rank ends all with its message. `make check-device` runs every layout and more calls.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
+[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+. "$MEGA_SOURCE/tests/kit/pretrain.sh"
+
+options=("${base[@]}" --lr-decay-iters 20 --log-interval 1 --eval-interval 100 --eval-iters 1 --num-threads 1)
+llama=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+    --untie-embeddings-and-output-weights --num-query-groups 2 --ffn-hidden-size 48)
+
+# train NAME RANKS OPTIONS…: leaves the losses and norms of the iterations and of evaluations in NAME.losses
+train() {
+    local name=$1 ranks=$2
+    shift 2
+    ranks "$ranks" timeout 300 "$MEGALITH" pretrain_gpt "${options[@]}" "$@" >"$name.log" 2>&1 </dev/null ||
+        { note "$name: $(grep -m 3 -E 'error|touch|software' "$name.log")"; return 1; }
+    grep -oE '(lm loss|lm loss value|grad norm): [0-9.E+-]+' "$name.log" | awk '{ print $NF }' >"$name.losses"
+}
+# alike NAME OTHER: as many numbers, none of which differ by more than 1e-5
+alike() {
+    paste "$1.losses" "$2.losses" | awk '
+        NF != 2 || $1 == "" { wrong = wrong " line " NR " is missing;" ; next }
+        { d = $1 - $2; d = d < 0 ? -d : d; n++; if (d > 1e-5 * $1) wrong = wrong " " $1 " and " $2 ";" }
+        END { if (n < 5) wrong = wrong " only " n + 0 " numbers"; if (wrong != "") print wrong }' >difference
+    [ ! -s difference ] || note "$1 and $2:$(cat difference)"
+}
+
+train probe 1 --train-iters 1 --eval-iters 0 --device cuda
+! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+
+# --- layouts: RANKS OPTIONS, all against one rank of the CPU
+train cpu 1 --train-iters 3 --save cpu
+train deep 1 --num-layers 4 --train-iters 3
+train llama 1 "${llama[@]}" --train-iters 3
+tp2="--tensor-model-parallel-size 2"
+pp2="--pipeline-model-parallel-size 2"
+turns="$pp2 --num-layers 4 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1"
+rows="cpu 2 --zero-stage 2
+cpu 2 $tp2 --sequence-parallel
+cpu 2 $pp2 --micro-batch-size 1
+cpu 4 $tp2 --zero-stage 3"
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || rows="$rows
+cpu 2 --micro-batch-size 1
+cpu 2 --zero-stage 1
+cpu 2 --zero-stage 3 --micro-batch-size 1
+cpu 2 $tp2
+deep 2 $turns
+cpu 4 --micro-batch-size 1 --zero-stage 2
+cpu 4 $tp2 $pp2 --sequence-parallel
+cpu 4 $pp2 --micro-batch-size 1 --zero-stage 1
+deep 4 $turns --tensor-model-parallel-size 2
+llama 2 $tp2 --sequence-parallel ${llama[*]}
+llama 4 $tp2 --zero-stage 2 ${llama[*]}"
+while read -r of n words; do
+    # shellcheck disable=SC2086  # a list of words
+    train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
+done <<<"$rows"
+
+# --- a checkpoint of the one goes on with the other, in another layout
+train straight 1 --train-iters 5 --load cpu --save nowhere --save-interval 100
+# shellcheck disable=SC2086
+train there 2 --train-iters 5 --device cuda --load cpu --save gpu $tp2 --sequence-parallel && alike straight there
+train straight 1 --train-iters 7 --load gpu --save again --save-interval 100
+train back 2 --train-iters 7 --device cuda --load gpu --save back --save-interval 100 --zero-stage 3 &&
+    alike straight back
+
+# --- what ranks take of a host's GPUs
+short=(--train-iters 1 --eval-iters 0 --log-interval 1)
+says() { # WORDS RANKS GPUS OPTIONS…
+    local words=$1 n=$2
+    export MEGA_SOFTWARE_CUDA_DEVICES=$3
+    shift 3
+    train said "$n" "${short[@]}" "$@"
+    unset MEGA_SOFTWARE_CUDA_DEVICES
+    grep -qF "$words" said.log || note "$n ranks, $*: $(grep computing said.log)"
+}
+says 'driver for CUDA 12.4; the 2 ranks of a host share it' 2 1 --device cuda
+says 'the 2 ranks of a host have a GPU each' 2 2 --device auto
+says 'computing on cuda:1: ' 2 3 --device cuda:1
+grep -q 'the 2 ranks of a host share it' said.log || note "cuda:1 with two ranks: $(grep computing said.log)"
+
+# --- a call that fails on one rank: all end, with its message and an error
+calls="40 cuMemcpyDtoHAsync_v2:8 cuLaunchKernel:150 cuMemHostAlloc:4"
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || calls="$calls $(seq 90 47 800)"
+for call in $calls; do
+    status=0 SECONDS=0
+    ranks 1 "$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda --zero-stage 2 : -n 1 \
+        env MEGA_SOFTWARE_CUDA_FAIL="$call" "$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda \
+        --zero-stage 2 >failed.log 2>&1 </dev/null || status=$?
+    [ $SECONDS -lt 60 ] || note "call $call of rank 1 fails: the ranks ended after $SECONDS s"
+    case $status in
+    0) note "call $call of rank 1 fails, and nobody says so" ;;
+    *) grep -q 'error: .*of CUDA' failed.log || note "call $call of rank 1: no message: $(tail -3 failed.log)" ;;
+    esac
+done
+
+# --- one iteration that is watched
+export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so
+train watched 2 "${short[@]}" --device cuda --zero-stage 2
+finish
