@@ -102,6 +102,8 @@ add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watch
 target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
 mega_test(${device_folder}/test_gpu.c device "base;backend")
 add_dependencies(device_test_gpu mega_software_cuda)
+target_include_directories(device_test_gpu PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+target_link_libraries(device_test_gpu PRIVATE ${CMAKE_DL_LIBS})
 target_compile_definitions(device_test_gpu PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
 mega_test(${device_folder}/test_order.c device "base;backend")
 add_dependencies(device_test_order mega_software_cuda_watched)

@@ -6,19 +6,20 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { DEVICE_BLOCKS = 64 };
+typedef struct device_block {
+    const char *begin;
+    size_t bytes;
+    mega_device *device;
+} device_block;
 
 /* The blocks of devices that are not the host. */
 static struct {
     pthread_mutex_t lock;
     atomic_int count;
-    struct {
-        const char *begin;
-        size_t bytes;
-        mega_device *device;
-    } block[DEVICE_BLOCKS];
+    device_block *block; /* NULL: there are none */
 } blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Under the lock. */
 static int device_block_of(const void *at)
 {
     const char *const address = at;
@@ -73,14 +74,17 @@ mega_status mega_device_alloc(mega_device *device, void **out, size_t bytes, con
     const size_t taken = bytes > 0 ? bytes : 1;
     MEGA_TRY(device->alloc(device, out, taken, what));
     pthread_mutex_lock(&blocks.lock);
-    const int i = atomic_load(&blocks.count);
-    MEGA_ASSERT(i < DEVICE_BLOCKS, "%s: %d blocks of device memory are the most", what, DEVICE_BLOCKS);
-    blocks.block[i].begin = *out;
-    blocks.block[i].bytes = taken;
-    blocks.block[i].device = device;
-    atomic_store(&blocks.count, i + 1);
+    const int count = atomic_load(&blocks.count);
+    const bool is_listed = mega_array_add(&blocks.block, count, sizeof *blocks.block);
+    if (is_listed) {
+        blocks.block[count] = (device_block){*out, taken, device};
+        atomic_store(&blocks.count, count + 1);
+    }
     pthread_mutex_unlock(&blocks.lock);
-    return MEGA_OK;
+    if (is_listed) return MEGA_OK;
+    device->free(device, *out);
+    *out = NULL;
+    return MEGA_NO_MEMORY(what, "the list of blocks of devices");
 }
 
 void mega_device_free(void *block, size_t bytes)
@@ -98,6 +102,10 @@ void mega_device_free(void *block, size_t bytes)
     const int i = device_block_of(block), last = atomic_load(&blocks.count) - 1;
     blocks.block[i] = blocks.block[last];
     atomic_store(&blocks.count, last);
+    if (last == 0) {
+        mega_free(blocks.block);
+        blocks.block = NULL;
+    }
     pthread_mutex_unlock(&blocks.lock);
 }
 
@@ -199,38 +207,37 @@ void mega_device_receive(mega_device *device, void *pinned, const void *from, si
 
 /* ---- rows ---- */
 
+static void copy_rows(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t rows, size_t bytes)
+{
+    mega_device_begin();
+    for (size_t r = 0; r < rows; r++) memcpy(to + r * to_pitch, from + r * from_pitch, bytes);
+    mega_device_end();
+}
+
 void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes)
 {
     mega_device *const d = mega_device_of(device);
-    if (pitch == bytes) {
-        mega_device_write(device, host, (size_t)rows * bytes);
-        return;
-    }
-    mega_device_begin();
-    for (size_t r = 0; r < (size_t)rows; r++) {
-        char *const to = (char *)device + r * pitch;
-        const char *const from = (const char *)host + r * bytes;
-        if (d == NULL) memcpy(to, from, bytes);
-        else
-            d->write(d, to, from, bytes);
-    }
-    mega_device_end();
+    if (pitch == bytes) mega_device_write(device, host, (size_t)rows * bytes);
+    else if (d == NULL)
+        copy_rows(device, pitch, host, bytes, (size_t)rows, bytes);
+    else
+        d->write_rows(d, device, pitch, host, (size_t)rows, bytes);
 }
 
 void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes)
 {
     mega_device *const d = mega_device_of(device);
-    if (pitch == bytes) { /* a device waits at each read */
-        mega_device_read(host, device, (size_t)rows * bytes);
-        return;
-    }
-    mega_device_begin();
-    for (size_t r = 0; r < (size_t)rows; r++) {
-        char *const to = (char *)host + r * bytes;
-        const char *const from = (const char *)device + r * pitch;
-        if (d == NULL) memcpy(to, from, bytes);
-        else
-            d->read(d, to, from, bytes);
-    }
-    mega_device_end();
+    if (pitch == bytes) mega_device_read(host, device, (size_t)rows * bytes);
+    else if (d == NULL)
+        copy_rows(host, bytes, device, pitch, (size_t)rows, bytes);
+    else
+        d->read_rows(d, host, device, pitch, (size_t)rows, bytes);
+}
+
+void mega_device_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, int64_t rows, size_t bytes)
+{
+    mega_device *const d = mega_device_of(to);
+    if (d == NULL) copy_rows(to, to_pitch, from, from_pitch, (size_t)rows, bytes);
+    else
+        d->copy_rows(d, to, to_pitch, from, from_pitch, (size_t)rows, bytes);
 }

@@ -64,15 +64,31 @@ typedef struct view {
     int64_t pitch; /* in elements */
 } view;
 
-/* The numbers in place where the host can read them, otherwise a copy of them in the window. */
-static view view_of(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t row, int64_t col,
-                    int64_t rows, int64_t cols, void *window)
+/* Some of a piece's rows, as the file has them, copied from a device at once: each copy waits for it. */
+typedef struct device_window {
+    uint8_t *space; /* NULL: the host can read the numbers in place */
+    int64_t begin, end, most;
+} device_window;
+
+/* The numbers of rows of the file from `first` on, in place or in the window, which is filled from there if it does not
+ * have them. */
+static view view_of(const mega_state_tensor *t, mega_dtype acc, const mega_state_piece *p, int64_t first, int64_t rows,
+                    device_window *w)
 {
     const size_t size = mega_dtype_size(acc);
-    const uint8_t *at = (const uint8_t *)t->data + (size_t)(p->at + row * p->pitch + col) * size;
-    if (mega_device_is_host(t->data)) return (view){at, p->pitch};
-    mega_device_read_rows(window, at, (size_t)p->pitch * size, rows, (size_t)cols * size);
-    return (view){window, cols};
+    const bool turned = mega_state_turned(t->param);
+    const uint8_t *const corner = (const uint8_t *)t->data + (size_t)p->at * size;
+    const size_t step = (turned ? 1 : (size_t)p->pitch) * size; /* from a row of the file to the next */
+    if (w->space == NULL) return (view){corner + (size_t)first * step, p->pitch};
+    if (first >= w->end) {
+        const int64_t left = rows - first, n = left < w->most ? left : w->most;
+        mega_device_read_rows(w->space, corner + (size_t)first * step, (size_t)p->pitch * size,
+                              turned ? p->real_rows : n, (size_t)(turned ? n : p->real_cols) * size);
+        w->begin = first;
+        w->end = first + n;
+    }
+    if (turned) return (view){w->space + (size_t)(first - w->begin) * size, w->end - w->begin};
+    return (view){w->space + (size_t)((first - w->begin) * p->real_cols) * size, p->real_cols};
 }
 
 /* Converts n rows of the piece, as they are in the file, into the tile; where the file has them turned, `from` has n
@@ -101,6 +117,14 @@ static void fill_tile(void *tile, const mega_state_tensor *t, mega_dtype acc, me
     }
 }
 
+/* How many rows of `run` numbers a buffer of these bytes has: a multiple of `least`, or all. */
+static int64_t rows_in(size_t bytes, int64_t run, size_t size, int64_t least, int64_t rows)
+{
+    int64_t n = (int64_t)(bytes / ((size_t)run * size)) / least * least;
+    if (n < least) n = least;
+    return n < rows ? n : rows;
+}
+
 /* Writes rows of the file, of each of which the piece holds `run` elements. */
 static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
                                mega_state_sink *sink, void *user)
@@ -114,25 +138,25 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
     const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
     const bool converts = turned || acc != file || (in_place && p->pitch != run);
     mega_state_runs runs = {corner * (int64_t)size, rows, run * (int64_t)size, pitch * (int64_t)size};
+    device_window w = {.space = NULL};
     if (rows == 0 || run == 0) return MEGA_OK;
-    if (in_place && !converts) return sink(user, &runs, view_of(t, acc, p, 0, 0, rows, run, NULL).at);
-    int64_t step = (int64_t)(TILE_BYTES / ((size_t)run * size));
-    step = step < 1 ? 1 : step > STATE_BLOCK && converts ? STATE_BLOCK : step;
-    step = step < rows ? step : rows;
-    const size_t window_bytes = in_place ? 0 : (size_t)(step * run) * mega_dtype_size(acc);
-    uint8_t *window = mega_malloc(window_bytes + (converts ? (size_t)(step * run) * size : 0));
-    if (window == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tensor %s: no memory to write it", t->name);
-    uint8_t *tile = window + window_bytes;
+    if (in_place && !converts) return sink(user, &runs, view_of(t, acc, p, 0, rows, &w).at);
+    int64_t step = rows_in(TILE_BYTES, run, size, 1, rows);
+    if (converts && step > STATE_BLOCK) step = STATE_BLOCK;
+    w.most = rows_in(TILE_BYTES, run, mega_dtype_size(acc), step, rows);
+    const size_t window_bytes = in_place ? 0 : (size_t)(w.most * run) * mega_dtype_size(acc);
+    uint8_t *space = mega_malloc(window_bytes + (converts ? (size_t)(step * run) * size : 0));
+    if (space == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tensor %s: no memory to write it", t->name);
+    w.space = in_place ? NULL : space;
     mega_status st = MEGA_OK;
     for (int64_t first = 0; first < rows && st == MEGA_OK; first += step) {
         runs.rows = rows - first < step ? rows - first : step;
-        const view from = turned ? view_of(t, acc, p, 0, first, run, runs.rows, window)
-                                 : view_of(t, acc, p, first, 0, runs.rows, run, window);
-        if (converts) fill_tile(tile, t, acc, file, p, &from, runs.rows);
-        st = sink(user, &runs, converts ? tile : from.at);
+        const view from = view_of(t, acc, p, first, rows, &w);
+        if (converts) fill_tile(space + window_bytes, t, acc, file, p, &from, runs.rows);
+        st = sink(user, &runs, converts ? space + window_bytes : from.at);
         runs.offset += runs.rows * runs.pitch;
     }
-    mega_free(window);
+    mega_free(space);
     return st;
 }
 

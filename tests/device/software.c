@@ -8,7 +8,9 @@
 
 software_state software;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local cu_context current;
+enum { MOST_PUSHED = 32 };
+static _Thread_local cu_context current, pushed[MOST_PUSHED]; /* pushed: those below the current one */
+static _Thread_local int num_pushed;
 
 uint32_t software_draw(void)
 {
@@ -361,6 +363,36 @@ cu_result cuCtxSetCurrent(cu_context context)
     return software_leave(r);
 }
 
+cu_result cuCtxPushCurrent_v2(cu_context context)
+{
+    cu_result r = software_enter("cuCtxPushCurrent_v2", CU_INVALID_CONTEXT);
+    bool is_known = false;
+    for (int i = 0; i < software.devices; i++) is_known = is_known || context == &software.context[i];
+    if (r == CU_OK && (!is_known || context->retained == 0 || num_pushed == MOST_PUSHED)) r = CU_INVALID_CONTEXT;
+    if (r != CU_OK) return software_leave(r);
+    pushed[num_pushed++] = current;
+    current = context;
+    return software_leave(CU_OK);
+}
+
+/* A failed kernel leaves the thread its contexts. */
+cu_result cuCtxPopCurrent_v2(cu_context *out)
+{
+    const cu_result r = software_enter("cuCtxPopCurrent_v2", CU_INVALID_CONTEXT);
+    if (r == CU_INVALID_CONTEXT || r == CU_NOT_INITIALIZED) return software_leave(r);
+    if (num_pushed == 0) return software_leave(CU_INVALID_CONTEXT);
+    *out = current;
+    current = pushed[--num_pushed];
+    return software_leave(CU_OK);
+}
+
+cu_result cuCtxGetCurrent(cu_context *out)
+{
+    const cu_result r = software_enter("cuCtxGetCurrent", CU_INVALID_CONTEXT);
+    *out = current;
+    return software_leave(r);
+}
+
 /* ---- for tests ---- */
 
 /* Returns a number that a test may ask for by its name (dlsym): of calls, if it is that of a function; 0 for an
@@ -407,17 +439,23 @@ static void sums_write(const char *path)
     fclose(f);
 }
 
+static void counts_print(void)
+{
+    software_say("%llu calls, %llu pieces of work, %llu launches, %llu copies, %llu waits, %llu bytes at most, "
+                 "%llu accesses watched, %llu reports",
+                 (unsigned long long)software.counts.calls, (unsigned long long)software.counts.work,
+                 (unsigned long long)software.counts.launches, (unsigned long long)software.counts.copies,
+                 (unsigned long long)software.counts.waits, (unsigned long long)software.counts.most_allocated,
+                 (unsigned long long)watch_accesses(), (unsigned long long)watch_reports());
+    for (int i = 0; i < MOST_FUNCTIONS && functions[i].name != NULL; i++)
+        software_say("calls of %s: %llu", functions[i].name, (unsigned long long)functions[i].count);
+}
+
 __attribute__((destructor)) static void leave(void)
 {
     sums_write(getenv("MEGA_SOFTWARE_CUDA_SUMS"));
     sites_write(getenv("MEGA_SOFTWARE_CUDA_SITES"));
-    if (getenv("MEGA_SOFTWARE_CUDA_COUNTS") != NULL)
-        software_say("%llu calls, %llu pieces of work, %llu launches, %llu copies, %llu waits, %llu bytes at most, "
-                     "%llu accesses watched, %llu reports",
-                     (unsigned long long)software.counts.calls, (unsigned long long)software.counts.work,
-                     (unsigned long long)software.counts.launches, (unsigned long long)software.counts.copies,
-                     (unsigned long long)software.counts.waits, (unsigned long long)software.counts.most_allocated,
-                     (unsigned long long)watch_accesses(), (unsigned long long)watch_reports());
+    if (getenv("MEGA_SOFTWARE_CUDA_COUNTS") != NULL) counts_print();
     if (watch_reports() == 0) return;
     fflush(NULL); /* what the program has printed */
     _exit(88);

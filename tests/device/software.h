@@ -46,9 +46,10 @@ typedef struct software_op {
     op_kind kind;
     char *to;
     const char *from;
-    size_t bytes;
+    size_t bytes;                      /* of a row */
+    size_t rows, to_pitch, from_pitch; /* 1 and 0 but of copies of rows */
     unsigned value;
-    char *staged; /* a copy of pageable memory */
+    char *staged; /* a copy of pageable memory, its rows one after the other */
     device_launch launch;
     software_call call;
     void *memory; /* args of the launch, or `user` of the call */

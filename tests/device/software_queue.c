@@ -38,6 +38,7 @@ software_op *op_make(op_kind kind)
     software_op *op = calloc(1, sizeof *op);
     if (op == NULL) abort();
     op->kind = kind;
+    op->rows = 1;
     return op;
 }
 
@@ -80,6 +81,13 @@ static uint64_t sum_of(const void *at, size_t bytes)
     return sum;
 }
 
+static uint64_t sum_of_source(const software_op *op)
+{
+    uint64_t sum = 0;
+    for (size_t r = 0; r < op->rows; r++) sum = sum * 31 + sum_of(op->from + r * op->from_pitch, op->bytes);
+    return sum;
+}
+
 static void record_make(cu_event e)
 {
     record_release(e->last);
@@ -96,8 +104,8 @@ static bool is_recorded(const struct CUevent_st *e)
 void queued_begin(queued *q)
 {
     const software_op *op = q->op;
-    if (op->kind == OP_COPY_IN && op->staged == NULL) q->sum = sum_of(op->from, op->bytes);
-    if (op->kind == OP_COPY_OUT) memset(op->to, 0xFF, op->bytes);
+    if (op->kind == OP_COPY_IN && op->staged == NULL) q->sum = sum_of_source(op);
+    for (size_t r = 0; r < op->rows && op->kind == OP_COPY_OUT; r++) memset(op->to + r * op->to_pitch, 0xFF, op->bytes);
     if (op->kind == OP_RECORD) record_make(op->event);
     if (op->kind == OP_RECORD || op->kind == OP_WAIT) (q->record = op->event->last)->owners++;
     if (op->kind == OP_CALL) {
@@ -142,21 +150,27 @@ static void kernel_run(const queued *q)
     software.sticky = CU_LAUNCH_FAILED;
 }
 
+static void row_run(const software_op *op, char *to, const char *from)
+{
+    if (op->kind == OP_COPY || op->kind == OP_COPY_OUT) watch_range(from, op->bytes, false);
+    if (op->kind != OP_COPY_OUT) watch_range(to, op->bytes, true);
+    if (op->kind != OP_FILL) memmove(to, from, op->bytes);
+    else
+        for (size_t i = 0; i < op->bytes; i++) to[i] = ((const char *)&op->value)[i % 4];
+    if (software.sums != NULL && op->kind == OP_COPY_OUT) sums_add(to, op->bytes);
+}
+
 static void copy_run(const queued *q)
 {
     const software_op *op = q->op;
-    const char *from = op->staged != NULL ? op->staged : op->from;
+    const char *const from = op->staged != NULL ? op->staged : op->from;
+    const size_t from_pitch = op->staged != NULL ? op->bytes : op->from_pitch;
     software.counts.copies += op->kind != OP_FILL;
-    if (op->kind == OP_COPY_IN && op->staged == NULL && sum_of(from, op->bytes) != q->sum) {
-        software_say("the host has changed the source of a copy of %zu bytes before it ran", op->bytes);
+    if (op->kind == OP_COPY_IN && op->staged == NULL && sum_of_source(op) != q->sum) {
+        software_say("the host has changed the source of a copy of %zu bytes before it ran", op->rows * op->bytes);
         software.sticky = CU_ILLEGAL_ADDRESS; /* a GPU would say nothing, and compute with half of it */
     }
-    if (op->kind == OP_COPY || op->kind == OP_COPY_OUT) watch_range(op->from, op->bytes, false);
-    if (op->kind != OP_COPY_OUT) watch_range(op->to, op->bytes, true);
-    if (op->kind != OP_FILL) memmove(op->to, from, op->bytes);
-    else
-        for (size_t i = 0; i < op->bytes; i++) op->to[i] = ((const char *)&op->value)[i % 4];
-    if (software.sums != NULL && op->kind == OP_COPY_OUT) sums_add(op->to, op->bytes);
+    for (size_t r = 0; r < op->rows; r++) row_run(op, op->to + r * op->to_pitch, from + r * from_pitch);
 }
 
 bool queued_run(const queued *q)

@@ -66,6 +66,60 @@ cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_
     return software_leave(stream_add(stream, op));
 }
 
+/* ---- copies of rows ---- */
+
+/* Whether the rows are in memory of that kind, in one allocation if it is the device's. */
+static bool has_rows(unsigned kind, const char *at, size_t pitch, const cu_copy_2d *c)
+{
+    const size_t span = (c->rows - 1) * pitch + c->bytes;
+    if (pitch < c->bytes || pitch > CU_MOST_PITCH) return false;
+    return kind == CU_HOST || (kind == CU_DEVICE && software_is_device(at, span));
+}
+
+static const char *first_row(unsigned kind, const void *host, cu_address at, size_t x, size_t y, size_t pitch)
+{
+    return (kind == CU_HOST ? (const char *)host : (const char *)(uintptr_t)at) + y * pitch + x;
+}
+
+static cu_result rows_queue(const cu_copy_2d *c, cu_stream stream)
+{
+    const char *const from = first_row(c->from_kind, c->from_host, c->from, c->from_x, c->from_y, c->from_pitch);
+    const char *const to = first_row(c->to_kind, c->to_host, c->to, c->to_x, c->to_y, c->to_pitch);
+    const bool is_in = c->from_kind == CU_HOST, is_out = c->to_kind == CU_HOST;
+    if ((is_in && is_out) || !has_rows(c->from_kind, from, c->from_pitch, c) ||
+        !has_rows(c->to_kind, to, c->to_pitch, c)) {
+        software_say("cuMemcpy2DAsync_v2: %zu rows of %zu bytes, %zu and %zu bytes apart: not inside an allocation, or "
+                     "no such pitch or kind of memory",
+                     c->rows, c->bytes, c->from_pitch, c->to_pitch);
+        return CU_INVALID_VALUE;
+    }
+    const bool is_pinned = is_in    ? software_is_pinned(from, (c->rows - 1) * c->from_pitch + c->bytes)
+                           : is_out ? software_is_pinned(to, (c->rows - 1) * c->to_pitch + c->bytes)
+                                    : true;
+    if (!is_pinned && pageable_check(stream) != CU_OK) return CU_CAPTURE_INVALIDATED;
+    software_op *op = op_make(is_in ? OP_COPY_IN : is_out ? OP_COPY_OUT : OP_COPY);
+    op->to = (char *)(uintptr_t)to;
+    op->from = from;
+    op->bytes = c->bytes;
+    op->rows = c->rows;
+    op->to_pitch = c->to_pitch;
+    op->from_pitch = c->from_pitch;
+    if (is_in && !is_pinned) {
+        if ((op->staged = malloc(c->rows * c->bytes)) == NULL) abort();
+        for (size_t r = 0; r < c->rows; r++) memcpy(op->staged + r * c->bytes, from + r * c->from_pitch, c->bytes);
+    }
+    const cu_result r = stream_add(stream, op);
+    return r == CU_OK && is_out && !is_pinned ? software_finish(stream) : r;
+}
+
+cu_result cuMemcpy2DAsync_v2(const cu_copy_2d *what, cu_stream stream)
+{
+    const cu_result r = enter_range("cuMemcpy2DAsync_v2", stream, 0, 0);
+    return software_leave(r == CU_OK && what->rows > 0 && what->bytes > 0 ? rows_queue(what, stream) : r);
+}
+
+/* ---- fills ---- */
+
 static cu_result fill(const char *name, cu_address to, unsigned value, size_t count, size_t size, cu_stream stream)
 {
     const size_t bytes = count > SIZE_MAX / size ? SIZE_MAX : count * size;

@@ -38,7 +38,7 @@ MEGA_CUBLASLT_FUNCTIONS(X)
 #undef X
 #endif
 
-#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
+#define SAME(ours, theirs)       _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 SAME(CU_OK, CUDA_SUCCESS);
 SAME(CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
 SAME(CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
@@ -83,6 +83,29 @@ SAME(CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(CU_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(CU_CAPTURE_THREAD, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(CU_HOST, CU_MEMORYTYPE_HOST);
+SAME(CU_DEVICE, CU_MEMORYTYPE_DEVICE);
+typedef struct copy_2d {
+    CU_COPY_2D_MEMBERS
+} copy_2d;
+#define SAME_PLACE(ours, theirs) SAME(offsetof(copy_2d, ours), offsetof(CUDA_MEMCPY2D, theirs))
+SAME_PLACE(from_x, srcXInBytes);
+SAME_PLACE(from_y, srcY);
+SAME_PLACE(from_kind, srcMemoryType);
+SAME_PLACE(from_host, srcHost);
+SAME_PLACE(from, srcDevice);
+SAME_PLACE(from_array, srcArray);
+SAME_PLACE(from_pitch, srcPitch);
+SAME_PLACE(to_x, dstXInBytes);
+SAME_PLACE(to_y, dstY);
+SAME_PLACE(to_kind, dstMemoryType);
+SAME_PLACE(to_host, dstHost);
+SAME_PLACE(to, dstDevice);
+SAME_PLACE(to_array, dstArray);
+SAME_PLACE(to_pitch, dstPitch);
+SAME_PLACE(bytes, WidthInBytes);
+SAME_PLACE(rows, Height);
+SAME(sizeof(copy_2d), sizeof(CUDA_MEMCPY2D));
 
 #ifdef MEGA_NCCL_HEADER
 SAME(NCCL_OK, ncclSuccess);

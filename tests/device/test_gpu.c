@@ -1,11 +1,13 @@
 /* A GPU as a device of an engine (megalith/cuda.h): memory, copies and kernels, and what is said when one of the
  * driver's calls fails. On the software device; each case is a process of its own, because the library reads its
  * environment once. */
+#include "driver.h"
 #include "kit.h"
 #include "megalith/cuda.h"
 #include "megalith/kernels.h"
 #include "megalith/philox.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,8 @@ static void *taken(size_t bytes)
     return block;
 }
 
+static bool gelu_is_right(void);
+
 /* ---- memory ---- */
 
 static void fill_with(unsigned char *numbers, size_t bytes, unsigned seed)
@@ -74,6 +78,10 @@ static int memory_works(void)
     mega_device_write_rows(b, 100, host, ROWS, 10);
     mega_device_read_rows(seen, b, 100, ROWS, 10);
     assert_memory_equal(seen, host, (size_t)ROWS * 10);
+    mega_device_copy_rows(a, 30, b, 100, ROWS, 10);
+    mega_device_fill(seen, 0, 10 * ROWS);
+    mega_device_read_rows(seen, a, 30, ROWS, 10);
+    assert_memory_equal(seen, host, (size_t)ROWS * 10);
     good(mega_device_finish(device));
     mega_device_free(a, LARGE);
     mega_device_free(b, LARGE);
@@ -82,6 +90,94 @@ static int memory_works(void)
     free(host);
     free(seen);
     return 0;
+}
+
+/* As many blocks as one likes, given back in any order. */
+static int blocks_are_many(void)
+{
+    enum { BLOCKS = 300 };
+    void *block[BLOCKS];
+    good(mega_cuda_open(0, &device));
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < BLOCKS; i++) block[i] = taken(100);
+        for (int i = 0; i < BLOCKS; i++) assert_ptr_equal(mega_device_of((char *)block[i] + 99), device);
+        for (int i = 0; i < BLOCKS; i++) mega_device_free(block[i * 7 % BLOCKS], 100);
+        for (int i = 0; i < BLOCKS; i++) assert_null(mega_device_of(block[i]));
+    }
+    mega_device_close(device);
+    return 0;
+}
+
+static void a_device_has_many_blocks(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(NULL, NULL, blocks_are_many), 0);
+}
+
+/* Rows that take many pieces of pinned memory, that do not fit into one, and that are no piece by themselves. */
+static int rows_work(void)
+{
+    static const size_t shapes[][3] = {{3000, 4000, 5000}, {2, LARGE, LARGE + 64}, {70000, 3, 11}, {1, 17, 100}};
+    good(mega_cuda_open(0, &device));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const size_t rows = shapes[i][0], bytes = shapes[i][1], pitch = shapes[i][2];
+        unsigned char *host = malloc(rows * bytes), *seen = calloc(rows, bytes);
+        char *a = taken(rows * pitch), *b = taken(rows * (pitch + 1));
+        fill_with(host, rows * bytes, (unsigned)i);
+        mega_device_fill(a, 0x55, rows * pitch);
+        mega_device_write_rows(a, pitch, host, (int64_t)rows, bytes);
+        mega_device_copy_rows(b, pitch + 1, a, pitch, (int64_t)rows, bytes);
+        mega_device_read_rows(seen, b, pitch + 1, (int64_t)rows, bytes);
+        assert_memory_equal(seen, host, rows * bytes);
+        mega_device_read(seen, a + bytes, 1); /* between the rows */
+        assert_int_equal(seen[0], 0x55);
+        good(mega_device_finish(device));
+        mega_device_free(a, rows * pitch);
+        mega_device_free(b, rows * (pitch + 1));
+        free(host);
+        free(seen);
+    }
+    mega_device_close(device);
+    return 0;
+}
+
+static void rows_are_copied_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(NULL, NULL, rows_work), 0);
+}
+
+/* A program that uses CUDA itself finds its own context after each call. */
+static int context_stays(void)
+{
+    void *const library = dlopen(MEGA_CUDA_SOFTWARE, RTLD_NOW);
+    cu_result (*retain)(cu_context *, cu_device), (*set)(cu_context), (*get)(cu_context *);
+    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&set = dlsym(library, "cuCtxSetCurrent");
+    *(void **)&get = dlsym(library, "cuCtxGetCurrent");
+    cu_context own, now = NULL;
+    char number = 1;
+    good(mega_cuda_open(0, &device));
+    assert_int_equal(get(&now), CU_OK);
+    assert_null(now);
+    assert_int_equal(retain(&own, 1), CU_OK);
+    assert_int_equal(set(own), CU_OK);
+    char *const block = taken(100);
+    mega_device_write(block, &number, 1);
+    assert_true(gelu_is_right());
+    mega_device_read(&number, block, 1);
+    good(mega_device_finish(device));
+    mega_device_free(block, 100);
+    mega_device_close(device);
+    assert_int_equal(get(&now), CU_OK);
+    assert_ptr_equal(now, own);
+    return 0;
+}
+
+static void the_context_of_the_caller_stays(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_DEVICES", "2", context_stays), 0);
 }
 
 static void memory_is_written_and_read(void **state)
@@ -304,7 +400,10 @@ int main(void)
                                        cmocka_unit_test(kernels_run_in_the_queue_of_the_device),
                                        cmocka_unit_test(recordings_are_replayed),
                                        cmocka_unit_test(each_call_of_the_driver_may_fail),
-                                       cmocka_unit_test(messages_say_what_is_missing)};
+                                       cmocka_unit_test(messages_say_what_is_missing),
+                                       cmocka_unit_test(a_device_has_many_blocks),
+                                       cmocka_unit_test(rows_are_copied_at_once),
+                                       cmocka_unit_test(the_context_of_the_caller_stays)};
     setenv("MEGA_CUDA_LIBRARY", MEGA_CUDA_SOFTWARE, 1);
     const int status = in_child(NULL, NULL, has_images);
     return status != 0 ? status : cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,31 @@ enum { /* options of cuModuleLoadDataEx, whose values are passed as pointers */
 enum { CU_NON_BLOCKING = 1, CU_NO_TIMING = 2 }; /* flags of creation, of a stream and of an event */
 enum { CU_CAPTURE_THREAD = 1 };                 /* of cuStreamBeginCapture */
 
+enum { CU_HOST = 1, CU_DEVICE = 2 }; /* kinds of memory */
+
+/* A copy of `rows` rows of `bytes` bytes, which are `pitch` bytes apart; x bytes and y rows come before the first. */
+#define CU_COPY_2D_MEMBERS \
+    size_t from_x, from_y; \
+    unsigned from_kind;    \
+    const void *from_host; \
+    cu_address from;       \
+    void *from_array;      \
+    size_t from_pitch;     \
+    size_t to_x, to_y;     \
+    unsigned to_kind;      \
+    void *to_host;         \
+    cu_address to;         \
+    void *to_array;        \
+    size_t to_pitch;       \
+    size_t bytes, rows;
+#ifndef CUDA_VERSION /* device_test_declarations includes cuda.h too */
+struct CUDA_MEMCPY2D_st {
+    CU_COPY_2D_MEMBERS
+};
+#endif
+typedef struct CUDA_MEMCPY2D_st cu_copy_2d;
+#define CU_MOST_PITCH ((size_t)INT32_MAX)
+
 /* X(member of mega_cuda_driver, symbol, parameters) */
 #define MEGA_CUDA_FUNCTIONS(X)                                                                                         \
     X(init, cuInit, (unsigned flags))                                                                                  \
@@ -87,6 +112,9 @@ enum { CU_CAPTURE_THREAD = 1 };                 /* of cuStreamBeginCapture */
     X(context_retain, cuDevicePrimaryCtxRetain, (cu_context * out, cu_device device))                                  \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (cu_device device))                                               \
     X(context_set, cuCtxSetCurrent, (cu_context context))                                                              \
+    X(context_push, cuCtxPushCurrent_v2, (cu_context context))                                                         \
+    X(context_pop, cuCtxPopCurrent_v2, (cu_context * out))                                                             \
+    X(context_get, cuCtxGetCurrent, (cu_context * out))                                                                \
     X(context_wait, cuCtxSynchronize, (void))                                                                          \
     X(memory_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * all_bytes))                                         \
     X(memory_alloc, cuMemAlloc_v2, (cu_address * out, size_t bytes))                                                   \
@@ -96,6 +124,7 @@ enum { CU_CAPTURE_THREAD = 1 };                 /* of cuStreamBeginCapture */
     X(copy_in, cuMemcpyHtoDAsync_v2, (cu_address to, const void *from, size_t bytes, cu_stream stream))                \
     X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, cu_address from, size_t bytes, cu_stream stream))                     \
     X(copy, cuMemcpyDtoDAsync_v2, (cu_address to, cu_address from, size_t bytes, cu_stream stream))                    \
+    X(copy_2d, cuMemcpy2DAsync_v2, (const cu_copy_2d *what, cu_stream stream))                                         \
     X(fill_8, cuMemsetD8Async, (cu_address to, unsigned char value, size_t count, cu_stream stream))                   \
     X(fill_32, cuMemsetD32Async, (cu_address to, unsigned value, size_t count, cu_stream stream))                      \
     X(stream_create, cuStreamCreate, (cu_stream * out, unsigned flags))                                                \

@@ -35,12 +35,22 @@ static bool is_done(mega_cuda_gpu *g, cu_result result, const char *what)
     return keep(g, mega_cuda_check(&g->cuda, result, text));
 }
 
-/* The driver's current context is of the thread. Returns false after a failure, and when nothing is to be done. */
+/* The driver's current context is of the thread, whose own one comes back in gpu_leave. Returns false after a failure,
+ * and when nothing is to be done. */
 static bool gpu_enter_to_write(mega_cuda_gpu *g, size_t bytes)
 {
     pthread_mutex_lock(&g->lock);
-    return bytes > 0 && g->failed.code == MEGA_OK &&
-           is_done(g, g->cuda.context_set(g->context), "its context cannot be used");
+    g->is_entered = bytes > 0 && g->failed.code == MEGA_OK &&
+                    is_done(g, g->cuda.context_push(g->context), "its context cannot be used");
+    return g->is_entered;
+}
+
+/* For what ends, also after a failure. */
+static bool gpu_enter_to_end(mega_cuda_gpu *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->is_entered = g->cuda.context_push(g->context) == CU_OK;
+    return g->is_entered;
 }
 
 /* For work that comes after all that was written. */
@@ -53,6 +63,9 @@ static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
 
 static void gpu_leave(mega_cuda_gpu *g)
 {
+    cu_context own;
+    if (g->is_entered) (void)is_done(g, g->cuda.context_pop(&own), "its context cannot be left");
+    g->is_entered = false;
     pthread_mutex_unlock(&g->lock);
 }
 
@@ -97,8 +110,7 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
 static void gpu_free(mega_device *device, void *block)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    (void)gpu_enter_to_write(g, 1);
-    if (g->cuda.context_set(g->context) == CU_OK) {
+    if (gpu_enter_to_end(g)) {
         if (g->has_work && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
         (void)is_done(g, g->cuda.memory_free(address(block)), "giving back memory");
     }
@@ -131,11 +143,76 @@ static void gpu_read(mega_device *device, void *host, const void *from, size_t b
     gpu_leave(g);
 }
 
+/* Rows of a device are far apart, or so long that each is pieces by itself: no copy of many at once. */
+static bool are_apart(size_t pitch, size_t bytes)
+{
+    return pitch > CU_MOST_PITCH || bytes > MEGA_CUDA_STAGING_BYTES / 2 || bytes > PINNED_BYTES;
+}
+
+static void gpu_write_rows(mega_device *device, void *to, size_t pitch, const void *host, size_t rows, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    MEGA_ASSERT(g->recording == NULL, "%s: a write in a recording", g->name);
+    for (size_t r = 0; r < rows && are_apart(pitch, bytes); r++)
+        gpu_write(device, (char *)to + r * pitch, (const char *)host + r * bytes, bytes);
+    if (are_apart(pitch, bytes)) return;
+    if (gpu_enter_to_write(g, rows * bytes)) {
+        g->has_work = true;
+        (void)keep(g, mega_cuda_writes_add_rows(&g->writes, address(to), pitch, host, rows, bytes));
+    }
+    gpu_leave(g);
+}
+
+static void gpu_read_rows(mega_device *device, void *host, const void *from, size_t pitch, size_t rows, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    const size_t most = bytes > 0 ? PINNED_BYTES / bytes : 0;
+    for (size_t r = 0; r < rows && are_apart(pitch, bytes); r++)
+        gpu_read(device, (char *)host + r * bytes, (const char *)from + r * pitch, bytes);
+    if (are_apart(pitch, bytes)) return;
+    bool is_good = gpu_enter(g, bytes);
+    for (size_t r = 0, n; is_good && r < rows; r += n) {
+        n = rows - r < most ? rows - r : most;
+        const cu_copy_2d what = {.from_kind = CU_DEVICE,
+                                 .from = address(from) + r * pitch,
+                                 .from_pitch = pitch,
+                                 .to_kind = CU_HOST,
+                                 .to_host = g->received,
+                                 .to_pitch = bytes,
+                                 .bytes = bytes,
+                                 .rows = n};
+        is_good = is_done(g, g->cuda.copy_2d(&what, g->stream), "a copy of rows from it") && wait_stream(g);
+        if (is_good) memcpy((char *)host + r * bytes, g->received, n * bytes);
+    }
+    if (!is_good && bytes > 0) memset(host, 0xff, rows * bytes);
+    gpu_leave(g);
+}
+
 static void gpu_copy(mega_device *device, void *to, const void *from, size_t bytes)
 {
     mega_cuda_gpu *g = gpu_of(device);
     if (gpu_enter(g, bytes))
         (void)is_done(g, g->cuda.copy(address(to), address(from), bytes, g->stream), "a copy in it");
+    gpu_leave(g);
+}
+
+static void gpu_copy_rows(mega_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                          size_t rows, size_t bytes)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    const bool is_one = to_pitch <= CU_MOST_PITCH && from_pitch <= CU_MOST_PITCH;
+    for (size_t r = 0; r < rows && !is_one; r++)
+        gpu_copy(device, (char *)to + r * to_pitch, (const char *)from + r * from_pitch, bytes);
+    const cu_copy_2d what = {.from_kind = CU_DEVICE,
+                             .from = address(from),
+                             .from_pitch = from_pitch,
+                             .to_kind = CU_DEVICE,
+                             .to = address(to),
+                             .to_pitch = to_pitch,
+                             .bytes = bytes,
+                             .rows = rows};
+    if (gpu_enter(g, is_one ? rows * bytes : 0))
+        (void)is_done(g, g->cuda.copy_2d(&what, g->stream), "a copy of rows in it");
     gpu_leave(g);
 }
 
@@ -245,7 +322,7 @@ static mega_recording *gpu_record_end(mega_device *device)
 {
     mega_cuda_gpu *g = gpu_of(device);
     cu_graph graph = NULL;
-    pthread_mutex_lock(&g->lock);
+    (void)gpu_enter_to_end(g);
     mega_recording *r = g->recording;
     g->recording = NULL;
     r->last = g->last;
@@ -272,8 +349,7 @@ static void gpu_forget(mega_device *device, mega_recording *recording)
 {
     mega_cuda_gpu *g = gpu_of(device);
     if (recording == NULL) return;
-    pthread_mutex_lock(&g->lock);
-    if (g->cuda.context_set(g->context) == CU_OK) (void)g->cuda.graph_exec_destroy(recording->exec);
+    if (gpu_enter_to_end(g)) (void)g->cuda.graph_exec_destroy(recording->exec);
     g->device.recorded.recordings--;
     g->device.recorded.launches -= recording->launches;
     g->device.recorded.bytes -= recording->bytes;
@@ -295,11 +371,13 @@ static mega_status gpu_finish(mega_device *device)
 static void gpu_close(mega_device *device)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    if (g->has_context && g->cuda.context_set(g->context) == CU_OK) {
+    cu_context own;
+    if (g->has_context && g->cuda.context_push(g->context) == CU_OK) {
         mega_cuda_images_close(&g->images, &g->cuda);
         mega_cuda_writes_close(&g->writes);
         if (g->received != NULL) (void)g->cuda.host_free(g->received);
         if (g->stream != NULL) (void)g->cuda.stream_destroy(g->stream);
+        (void)g->cuda.context_pop(&own);
     }
     if (g->has_context) (void)g->cuda.context_release(g->id);
     mega_free(g->images.text);
@@ -363,18 +441,28 @@ mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
     return look_at(&cuda, ordinal, &id, text);
 }
 
-static mega_status gpu_take(mega_cuda_gpu *g)
+/* What a GPU that is open has, in its context. */
+static mega_status take_own(mega_cuda_gpu *g)
 {
     const mega_cuda_driver *cuda = &g->cuda;
     void *received = NULL;
-    MEGA_TRY(mega_cuda_check(cuda, cuda->context_retain(&g->context, g->id), g->name));
-    g->has_context = true;
-    MEGA_TRY(mega_cuda_check(cuda, cuda->context_set(g->context), g->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->stream_create(&g->stream, CU_NON_BLOCKING), g->name));
     MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
     MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
     g->received = received;
     return MEGA_OK;
+}
+
+static mega_status gpu_take(mega_cuda_gpu *g)
+{
+    const mega_cuda_driver *cuda = &g->cuda;
+    cu_context own;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->context_retain(&g->context, g->id), g->name));
+    g->has_context = true;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->context_push(g->context), g->name));
+    const mega_status st = take_own(g);
+    const cu_result popped = cuda->context_pop(&own);
+    return st == MEGA_OK ? mega_cuda_check(cuda, popped, g->name) : st;
 }
 
 mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
@@ -388,6 +476,9 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .write = gpu_write,
                               .read = gpu_read,
                               .copy = gpu_copy,
+                              .write_rows = gpu_write_rows,
+                              .read_rows = gpu_read_rows,
+                              .copy_rows = gpu_copy_rows,
                               .fill = gpu_fill,
                               .host_alloc = gpu_host_alloc,
                               .host_free = gpu_host_free,

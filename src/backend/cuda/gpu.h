@@ -57,7 +57,8 @@ typedef struct cuda_half {
 
 typedef struct cuda_piece {
     cu_address to;
-    size_t at, bytes; /* in the half that is being filled */
+    size_t at, bytes;   /* in the half that is being filled; bytes: of a row */
+    size_t rows, pitch; /* pitch: from row to row of the device */
 } cuda_piece;
 
 typedef struct cuda_writes {
@@ -74,6 +75,10 @@ typedef struct cuda_writes {
 mega_status mega_cuda_writes_open(cuda_writes *w, const mega_cuda_driver *cuda, cu_stream computes);
 void mega_cuda_writes_close(cuda_writes *w); /* also after an open that failed */
 mega_status mega_cuda_writes_add(cuda_writes *w, cu_address to, const void *host, size_t bytes);
+/* The same of rows that follow each other on the host and are `pitch` bytes apart on the GPU; a row is at most half of
+ * the staging area. */
+mega_status mega_cuda_writes_add_rows(cuda_writes *w, cu_address to, size_t pitch, const void *host, size_t rows,
+                                      size_t bytes);
 /* Asks for the copies of all that was written: before other work is asked for in the stream that computes. */
 mega_status mega_cuda_writes_flush(cuda_writes *w);
 void mega_cuda_writes_are_done(cuda_writes *w); /* the host has waited for that stream */
@@ -95,6 +100,7 @@ typedef struct mega_cuda_gpu {
     cu_context context;
     cu_stream stream;
     pthread_mutex_t lock; /* of all below */
+    bool is_entered;      /* its context is current in the thread that has the lock */
     cuda_writes writes;
     char *received; /* pinned memory for what is copied from the device */
     cuda_images images;

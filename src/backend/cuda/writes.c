@@ -52,7 +52,16 @@ mega_status mega_cuda_writes_flush(cuda_writes *w)
     MEGA_TRY(check(w, w->cuda->stream_wait_event(w->computes, h->arrived, 0)));
     for (int i = 0; i < w->num_pieces; i++) {
         const cuda_piece *p = &w->piece[i];
-        MEGA_TRY(check(w, w->cuda->copy(p->to, w->staging + begin + p->at, p->bytes, w->computes)));
+        const cu_copy_2d rows = {.from_kind = CU_DEVICE,
+                                 .from = w->staging + begin + p->at,
+                                 .from_pitch = p->bytes,
+                                 .to_kind = CU_DEVICE,
+                                 .to = p->to,
+                                 .to_pitch = p->pitch,
+                                 .bytes = p->bytes,
+                                 .rows = p->rows};
+        MEGA_TRY(check(w, p->rows > 1 ? w->cuda->copy_2d(&rows, w->computes)
+                                      : w->cuda->copy(p->to, rows.from, p->bytes, w->computes)));
     }
     w->num_pieces = 0;
     return MEGA_OK;
@@ -82,8 +91,23 @@ mega_status mega_cuda_writes_add(cuda_writes *w, cu_address to, const void *host
         cuda_half *h = &w->half[w->now];
         n = bytes - at < HALF_BYTES - h->used ? bytes - at : HALF_BYTES - h->used;
         memcpy(w->pinned + (size_t)w->now * HALF_BYTES + h->used, (const char *)host + at, n);
-        w->piece[w->num_pieces++] = (cuda_piece){to + at, h->used, n};
+        w->piece[w->num_pieces++] = (cuda_piece){to + at, h->used, n, 1, n};
         h->used += (n + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    }
+    return MEGA_OK;
+}
+
+mega_status mega_cuda_writes_add_rows(cuda_writes *w, cu_address to, size_t pitch, const void *host, size_t rows,
+                                      size_t bytes)
+{
+    for (size_t r = 0, n; r < rows; r += n) {
+        if (HALF_BYTES - w->half[w->now].used < bytes) MEGA_TRY(writes_turn(w));
+        if (w->num_pieces == CUDA_PIECES) MEGA_TRY(mega_cuda_writes_flush(w));
+        cuda_half *h = &w->half[w->now];
+        n = (HALF_BYTES - h->used) / bytes < rows - r ? (HALF_BYTES - h->used) / bytes : rows - r;
+        memcpy(w->pinned + (size_t)w->now * HALF_BYTES + h->used, (const char *)host + r * bytes, n * bytes);
+        w->piece[w->num_pieces++] = (cuda_piece){to + r * pitch, h->used, bytes, n, pitch};
+        h->used += (n * bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
     }
     return MEGA_OK;
 }

@@ -32,6 +32,11 @@ struct mega_device {
     void (*write)(mega_device *device, void *to, const void *host, size_t bytes);
     void (*read)(mega_device *device, void *host, const void *from, size_t bytes);
     void (*copy)(mega_device *device, void *to, const void *from, size_t bytes);
+    /* The same of several rows: those of the host follow each other, those of the device are `pitch` bytes apart. */
+    void (*write_rows)(mega_device *device, void *to, size_t pitch, const void *host, size_t rows, size_t bytes);
+    void (*read_rows)(mega_device *device, void *host, const void *from, size_t pitch, size_t rows, size_t bytes);
+    void (*copy_rows)(mega_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t rows,
+                      size_t bytes);
     void (*fill)(mega_device *device, void *to, int byte, size_t bytes);
     /* pinned memory of the host, and copies between it and the device; see mega_device_send */
     mega_status (*host_alloc)(mega_device *device, void **out, size_t bytes, const char *what);
@@ -71,6 +76,9 @@ void mega_device_host_free(mega_device *device, void *block, size_t bytes);
 void mega_device_send(mega_device *device, void *to, const void *pinned, size_t bytes);
 void mega_device_receive(mega_device *device, void *pinned, const void *from, size_t bytes);
 
+/* Bytes of a window through which more is read or written: each read of a GPU waits. */
+enum { MEGA_DEVICE_WINDOW = 1 << 20 };
+
 /* Between host and device, and within the device. The ranges do not overlap. Host memory may be given as well, for
  * buffers whose owner is not known. */
 void mega_device_write(void *device, const void *host, size_t bytes);
@@ -79,9 +87,11 @@ void mega_device_copy(void *to, const void *from, size_t bytes);
 void mega_device_fill(void *device, int byte, size_t bytes);
 
 /* Copies `rows` rows of `bytes` bytes each, which follow each other on the host and are `pitch` bytes apart on the
- * device. */
+ * device. A device does them in one piece of work for some MiB. */
 void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes);
 void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes);
+/* The same within a device. */
+void mega_device_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, int64_t rows, size_t bytes);
 
 /* Whether the host can read and write what is at this address in place. Work that only the host can do (a custom op, a
  * row that a file is written from) works in place where this is so and on copies where it is not. Of NULL: whether an
