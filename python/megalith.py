@@ -1449,7 +1449,7 @@ mega_engine_run_output = _function(
     "mega_engine_run_output", c_bool, POINTER(mega_engine), mega_run, _text,
     POINTER(mega_run_value))
 mega_run_value_read = _function(
-    "mega_run_value_read", None, POINTER(mega_run_value), c_int64, c_int64, c_void_p)
+    "mega_run_value_read", _checked, POINTER(mega_run_value), c_int64, c_int64, c_void_p)
 
 
 class mega_client_state(_Struct):

@@ -3,6 +3,7 @@
 #include "engine_calls.h"
 #include "engine_losses.h"
 #include "megalith/device_memory.h"
+#include "megalith/memory.h"
 
 void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot)
 {
@@ -33,19 +34,30 @@ int64_t mega_engine_output_count(const mega_engine *e, const char *output)
     return outputs_find(e, output, &o) ? o.count : 0;
 }
 
-/* Reads the elements of an output from the device, a piece at a time if they are not F32. */
-static void outputs_read(const mega_program_output *o, float *out)
+static void outputs_widen(const void *from, mega_dtype dtype, int64_t count, float *out)
 {
-    enum { PIECE = 512 };
-    double piece[PIECE]; /* of any type */
-    const size_t size = mega_dtype_size(o->dtype);
-    if (o->dtype == MEGA_F32) mega_device_read(out, o->value, (size_t)o->count * size);
-    for (int64_t at = 0; at < o->count && o->dtype != MEGA_F32; at += PIECE) {
-        const int64_t n = o->count - at < PIECE ? o->count - at : PIECE;
-        mega_device_read(piece, (const char *)o->value + (size_t)at * size, (size_t)n * size);
-        if (o->dtype != MEGA_F64) mega_half_widen(out + at, (const uint16_t *)(const void *)piece, n, o->dtype);
-        for (int64_t i = 0; i < n && o->dtype == MEGA_F64; i++) out[at + i] = (float)piece[i];
+    if (dtype != MEGA_F64) mega_half_widen(out, from, count, dtype);
+    for (int64_t i = 0; i < count && dtype == MEGA_F64; i++) out[i] = (float)((const double *)from)[i];
+}
+
+/* Reads the elements of an output from the device, by a window if they are not F32. */
+static mega_status outputs_read(const mega_program_output *o, float *out)
+{
+    const int64_t size = (int64_t)mega_dtype_size(o->dtype);
+    const int64_t most = o->count * size < MEGA_DEVICE_WINDOW ? o->count : MEGA_DEVICE_WINDOW / size;
+    if (o->dtype == MEGA_F32) {
+        mega_device_read(out, o->value, (size_t)(o->count * size));
+        return MEGA_OK;
     }
+    void *const window = mega_malloc((size_t)(most * size));
+    if (window == NULL && most > 0) return MEGA_NO_MEMORY("outputs", "a window of an output");
+    for (int64_t at = 0; at < o->count; at += most) {
+        const int64_t n = o->count - at < most ? o->count - at : most;
+        mega_device_read(window, (const char *)o->value + at * size, (size_t)(n * size));
+        outputs_widen(window, o->dtype, n, out + at);
+    }
+    mega_free(window);
+    return MEGA_OK;
 }
 
 mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t count, float *out)
@@ -69,6 +81,6 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
                          "%s: output \"%s\" has %lld elements, and count is %lld; give "
                          "mega_engine_output_count",
                          call, output, (long long)o.count, (long long)count);
-    outputs_read(&o, out);
-    return MEGA_OK;
+    MEGA_TRY(outputs_read(&o, out));
+    return mega_device_finish(e->memory.device); /* a device that failed gives NaNs */
 }

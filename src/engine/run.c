@@ -274,8 +274,9 @@ bool mega_engine_run_output_of(const mega_engine *e, mega_run program, const cha
     return false;
 }
 
-void mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out)
+mega_status mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out)
 {
     const size_t size = mega_dtype_size(value->dtype);
     mega_device_read(out, (const char *)value->data + (size_t)first * size, (size_t)count * size);
+    return mega_device_finish(mega_device_of(value->data));
 }

@@ -47,19 +47,27 @@ static int64_t first_of_host(const void *x, mega_dtype dtype, int64_t count, boo
     return -1;
 }
 
-/* The same of values on the device. */
-static int64_t first_nonfinite(const char *x, mega_dtype dtype, int64_t count, bool nan_only)
+/* The same of values on the device: in place where the host can read them, otherwise by a window, for each read of a
+ * GPU waits. */
+static mega_status first_nonfinite(const char *x, mega_dtype dtype, int64_t count, bool nan_only, int64_t *first)
 {
-    enum { PIECE = 512 };
-    double piece[PIECE]; /* of any type */
-    const size_t size = mega_dtype_size(dtype);
-    for (int64_t at = 0; at < count; at += PIECE) {
-        const int64_t n = count - at < PIECE ? count - at : PIECE;
-        mega_device_read(piece, x + (size_t)at * size, (size_t)n * size);
-        const int64_t first = first_of_host(piece, dtype, n, nan_only);
-        if (first >= 0) return at + first;
+    const int64_t size = (int64_t)mega_dtype_size(dtype);
+    const int64_t most = count * size < MEGA_DEVICE_WINDOW ? count : MEGA_DEVICE_WINDOW / size;
+    *first = -1;
+    if (mega_device_is_host(x)) {
+        *first = first_of_host(x, dtype, count, nan_only);
+        return MEGA_OK;
     }
-    return -1;
+    void *const window = mega_malloc((size_t)(most * size));
+    if (window == NULL) return MEGA_NO_MEMORY("finite", "a window of values of a device");
+    for (int64_t at = 0; at < count && *first < 0; at += most) {
+        const int64_t n = count - at < most ? count - at : most;
+        mega_device_read(window, x + at * size, (size_t)(n * size));
+        const int64_t found = first_of_host(window, dtype, n, nan_only);
+        if (found >= 0) *first = at + found;
+    }
+    mega_free(window);
+    return MEGA_OK;
 }
 
 mega_status mega_program_check_finite(mega_program *p, int i, int slot, bool also_scaled)
@@ -71,8 +79,8 @@ mega_status mega_program_check_finite(mega_program *p, int i, int slot, bool als
         const graph_tensor *t = &g->tensor[op->out[k]];
         if (op->out[k] == 0 || (!also_scaled && g->tensor[mega_graph_root(g, op->out[k])].is_scaled)) continue;
         const void *x = mega_program_address(p, op->out[k], slot);
-        const int64_t at =
-            first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape), (row->infinite & 1u << k) != 0);
+        int64_t at;
+        MEGA_TRY(first_nonfinite(x, t->shape.dtype, mega_shape_count(&t->shape), (row->infinite & 1u << k) != 0, &at));
         if (at < 0) continue;
         const int64_t cols = t->shape.num_dims == 2 ? t->shape.dim[1] : 1;
         char shape[96];

@@ -143,17 +143,22 @@ static void output_store(void *to, mega_dtype dtype, int64_t i, double value)
     }
 }
 
-/* Writes numbers times a factor to the device, a piece at a time. */
-static void output_write(char *to, mega_dtype dtype, const float *from, int64_t count, double factor)
+/* Writes numbers times a factor to the device, in place or by a window. */
+static mega_status output_write(char *to, mega_dtype dtype, const float *from, int64_t count, double factor)
 {
-    enum { PIECE = 512 };
-    double piece[PIECE]; /* of any type */
-    const size_t size = mega_dtype_size(dtype);
-    for (int64_t at = 0; at < count; at += PIECE) {
-        const int64_t n = count - at < PIECE ? count - at : PIECE;
-        for (int64_t i = 0; i < n; i++) output_store(piece, dtype, i, (double)from[at + i] * factor);
-        mega_device_write(to + (size_t)at * size, piece, (size_t)n * size);
+    const int64_t size = (int64_t)mega_dtype_size(dtype);
+    const bool is_host = mega_device_is_host(to);
+    const int64_t most = is_host || count * size < MEGA_DEVICE_WINDOW ? count : MEGA_DEVICE_WINDOW / size;
+    void *const window = is_host ? NULL : mega_malloc((size_t)(most * size));
+    if (window == NULL && !is_host) return MEGA_NO_MEMORY("outputs", "a window of a gradient");
+    for (int64_t at = 0; at < count; at += most) {
+        const int64_t n = count - at < most ? count - at : most;
+        void *const place = is_host ? to : window;
+        for (int64_t i = 0; i < n; i++) output_store(place, dtype, i, (double)from[at + i] * factor);
+        if (!is_host) mega_device_write(to + at * size, window, (size_t)(n * size));
     }
+    mega_free(window);
+    return MEGA_OK;
 }
 
 static mega_status output_check_gradient(const mega_program *p, const char *name, int slot, const float *gradient,
@@ -186,8 +191,8 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
     const graph_output *o = find_output(p, name);
     const double divisor = p->g->results.per_token_loss ? 1.0 : weight;
     const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
-    output_write(mega_program_address(p, o->gradient, slot), p->g->tensor[o->gradient].shape.dtype, gradient, count,
-                 factor);
+    MEGA_TRY(output_write(mega_program_address(p, o->gradient, slot), p->g->tensor[o->gradient].shape.dtype, gradient,
+                          count, factor));
     p->is_given[slot] = true;
     return MEGA_OK;
 }

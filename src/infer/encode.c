@@ -55,6 +55,13 @@ mega_status encode_check_ids(const char *call, const char *text, int64_t number,
     return MEGA_OK;
 }
 
+/* A GPU that has failed gives NaNs; the next mega_engine_wait returns why. */
+static void read_or_nan(const mega_run_value *value, int64_t first, int64_t count, void *out)
+{
+    const mega_status st = mega_run_value_read(value, first, count, out);
+    (void)st;
+}
+
 void encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row, int64_t rows, int64_t vocab,
                    int64_t padded_vocab, float *out)
 {
@@ -62,7 +69,7 @@ void encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row,
     encode_numbers wide = {.value = all};
     for (int64_t v = 0; v < vocab; v += part) {
         const int64_t n = vocab - v < part ? vocab - v : part, at = (v / part * rows + row) * part;
-        if (all->dtype == MEGA_F32) mega_run_value_read(all, at, n, out + v);
+        if (all->dtype == MEGA_F32) read_or_nan(all, at, n, out + v);
         else
             for (int64_t i = 0; i < n; i++) out[v + i] = (float)encode_number(&wide, at + i);
     }
@@ -72,9 +79,10 @@ double encode_number(encode_numbers *x, int64_t i)
 {
     const mega_run_value *v = x->value;
     if (i < x->first || i >= x->first + x->count) {
+        const int64_t most = ENCODE_BYTES / (int64_t)mega_dtype_size(v->dtype);
         x->first = i;
-        x->count = v->count - i < ENCODE_PIECE ? v->count - i : ENCODE_PIECE;
-        mega_run_value_read(v, i, x->count, x->piece);
+        x->count = v->count - i < most ? v->count - i : most;
+        read_or_nan(v, i, x->count, x->piece);
     }
     const void *piece = x->piece;
     if (v->dtype == MEGA_F64) return x->piece[i - x->first];

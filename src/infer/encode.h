@@ -29,11 +29,11 @@ void encode_logits(const mega_engine *e, const mega_run_value *all, int64_t row,
                    int64_t padded_vocab, float *out);
 
 /* The numbers of an output, read a piece at a time; begin with .value alone. */
-enum { ENCODE_PIECE = 512 };
+enum { ENCODE_BYTES = 64 << 10 };
 typedef struct encode_numbers {
     const mega_run_value *value;
-    int64_t first, count;       /* of the numbers in `piece` */
-    double piece[ENCODE_PIECE]; /* of any type */
+    int64_t first, count;                        /* of the numbers in `piece` */
+    double piece[ENCODE_BYTES / sizeof(double)]; /* of any type */
 } encode_numbers;
 /* Returns number i. Ascending numbers are read once. */
 double encode_number(encode_numbers *x, int64_t i);

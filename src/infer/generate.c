@@ -162,6 +162,7 @@ static bool is_told(const mega_generator *g, int64_t b)
 
 mega_status generator_not_finite(const mega_generator *g, int64_t tokens)
 {
+    MEGA_TRY(mega_engine_wait(g->engine)); /* a GPU that has failed gives NaNs */
     return MEGA_FAIL(
         MEGA_ERR_NUMERIC,
         "generation: the logits of token %lld are not finite; the weights of %s have NaN or Inf, or are too "

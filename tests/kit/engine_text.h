@@ -5,6 +5,7 @@
 
 #include "engine_run.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -90,7 +91,7 @@ static inline double text_number(const mega_run_value *v, int64_t i)
 {
     double wide;
     float narrow;
-    mega_run_value_read(v, i, 1, v->dtype == MEGA_F64 ? (void *)&wide : &narrow);
+    if (mega_run_value_read(v, i, 1, v->dtype == MEGA_F64 ? (void *)&wide : &narrow) != MEGA_OK) return NAN;
     return v->dtype == MEGA_F64 ? wide : (double)narrow;
 }
 

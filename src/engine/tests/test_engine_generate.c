@@ -289,7 +289,7 @@ static void run_kept(mega_engine *e, mega_run program, int32_t filled, float out
     need(mega_engine_wait(e));
     assert_true(mega_engine_run_output(e, program, "y", &y));
     assert_int_equal(y.count, TEXT_SAMPLES * rows * WIDTH);
-    if (program == MEGA_RUN_DECODE) mega_run_value_read(&y, 0, TEXT_SAMPLES * WIDTH, out);
+    if (program == MEGA_RUN_DECODE) need(mega_run_value_read(&y, 0, TEXT_SAMPLES * WIDTH, out));
 }
 
 /* A state [samples, C] is not a cache of C positions: what is kept of a source is not moved. */

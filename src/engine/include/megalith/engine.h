@@ -371,8 +371,9 @@ typedef struct mega_run_value {
     int64_t count;
 } mega_run_value;
 bool mega_engine_run_output(const mega_engine *e, mega_run program, const char *output, mega_run_value *out);
-/* Copies `count` numbers of a value, from number `first` on, to out [count] of its dtype. They must exist. Local. */
-void mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out);
+/* Copies `count` numbers of a value, from number `first` on, to out [count] of its dtype. They must exist. Returns what
+ * a GPU failed with, also earlier; `out` has NaNs then. Local. */
+MEGA_CHECK_RESULT mega_status mega_run_value_read(const mega_run_value *value, int64_t first, int64_t count, void *out);
 
 /* ---- checkpoints ----
  *
