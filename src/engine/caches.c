@@ -27,28 +27,68 @@ static bool cache_of(const mega_engine *e, mega_program *p, int number, cache *o
     return true;
 }
 
-static char *position_of(const cache *c, int64_t sample, int64_t position)
+/* ---- the order of the copies ---- */
+
+enum { IN_SPACE = -1 }; /* in place of a sample: runs.space, which has the positions of one */
+
+static void add_move(engine_runs *r, int32_t to, int32_t from)
 {
+    r->move[r->moves++] = (engine_move){to, from};
+}
+
+/* Copies whose target no other sample needs any longer, from sample b along the sources. */
+static void moves_of_chain(engine_runs *r, const int32_t *source, int32_t b)
+{
+    while (r->users[b] == 0 && source[b] != b && !r->has_moved[b]) {
+        add_move(r, b, source[b]);
+        r->has_moved[b] = true;
+        r->users[source[b]]--;
+        b = source[b];
+    }
+}
+
+/* Samples that change places: the first one's numbers wait in the space. */
+static void moves_of_cycle(engine_runs *r, const int32_t *source, int32_t b)
+{
+    int32_t to = b;
+    add_move(r, IN_SPACE, b);
+    for (; source[to] != b; to = source[to]) {
+        add_move(r, to, source[to]);
+        r->has_moved[to] = true;
+    }
+    add_move(r, to, IN_SPACE);
+    r->has_moved[to] = true;
+}
+
+/* Orders the copies so that no sample is overwritten before those that need it have it. */
+static void find_moves(engine_runs *r, const int32_t *source, int64_t samples)
+{
+    r->moves = 0;
+    memset(r->users, 0, (size_t)samples * sizeof *r->users);
+    memset(r->has_moved, 0, (size_t)samples * sizeof *r->has_moved);
+    for (int64_t b = 0; b < samples; b++) r->users[source[b]] += source[b] != b;
+    for (int64_t b = 0; b < samples; b++) moves_of_chain(r, source, (int32_t)b);
+    for (int64_t b = 0; b < samples; b++)
+        if (source[b] != b && !r->has_moved[b]) moves_of_cycle(r, source, (int32_t)b);
+}
+
+/* ---- a cache ---- */
+
+static char *cache_place(const engine_runs *r, const cache *c, int32_t sample, int64_t position)
+{
+    if (sample == IN_SPACE) return r->space;
     return c->data + (size_t)(sample / c->samples) * c->to_micro_batch +
            (size_t)(sample % c->samples * c->positions + position) * c->bytes;
 }
 
-/* One position at a time, so that its samples fit into a small buffer of the device. */
-static void select_position(cache c, const int32_t *source, int64_t samples, int64_t position, char *space)
-{
-    for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b)
-            mega_device_copy(space + (size_t)b * c.bytes, position_of(&c, source[b], position), c.bytes);
-    for (int64_t b = 0; b < samples; b++)
-        if (source[b] != b) mega_device_copy(position_of(&c, b, position), space + (size_t)b * c.bytes, c.bytes);
-}
-
 /* Positions of a sequence longer than the cache are in it as in a ring; then all of its positions are copied. */
-static void select_cache(cache c, const int32_t *source, int64_t samples, const int64_t range[2], char *space)
+static void select_cache(const engine_runs *r, const cache *c, const int64_t range[2])
 {
-    const bool is_ring = range[1] > c.positions;
-    const int64_t first = is_ring ? 0 : range[0], end = is_ring ? c.positions : range[1];
-    for (int64_t i = first; i < end; i++) select_position(c, source, samples, i, space);
+    const bool is_ring = range[1] > c->positions;
+    const int64_t first = is_ring ? 0 : range[0], end = is_ring ? c->positions : range[1];
+    for (int64_t i = 0; i < r->moves; i++)
+        mega_device_copy(cache_place(r, c, r->move[i].to, first), cache_place(r, c, r->move[i].from, first),
+                         (size_t)(end - first) * c->bytes);
 }
 
 static mega_status check_selection(const mega_engine *e, const int32_t *source, int64_t first, int64_t end)
@@ -73,12 +113,13 @@ static mega_status select_caches(mega_engine *e, const int32_t *source, int64_t 
 {
     MEGA_TRY(check_selection(e, source, first, end));
     const int64_t range[2] = {first, end};
+    find_moves(&e->runs, source, engine_run_samples(e));
     for (int c = 0; c < e->programs.chunks; c++) {
         cache found;
         bool is_cache;
         mega_program *p = engine_program_of(&e->programs.chunk[c], ENGINE_DECODE);
         for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
-            if (is_cache) select_cache(found, source, engine_run_samples(e), range, e->runs.space);
+            if (is_cache) select_cache(&e->runs, &found, range);
     }
     return MEGA_OK;
 }
@@ -91,14 +132,23 @@ mega_status mega_engine_select_caches(mega_engine *e, const int32_t *source, int
 
 mega_status engine_open_caches(mega_engine *e)
 {
+    engine_runs *r = &e->runs;
+    const size_t samples = (size_t)engine_run_samples(e);
     size_t most = 1;
     for (int c = 0; c < e->programs.chunks; c++) {
         cache found;
         bool is_cache;
         mega_program *p = engine_program_of(&e->programs.chunk[c], ENGINE_DECODE);
-        for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++)
-            if (is_cache && found.bytes > most) most = found.bytes;
+        for (int i = 0; cache_of(e, p, i, &found, &is_cache); i++) {
+            const size_t bytes = is_cache ? (size_t)found.positions * found.bytes : 0;
+            if (bytes > most) most = bytes;
+        }
     }
-    e->runs.space_bytes = (size_t)engine_run_samples(e) * most;
-    return mega_device_alloc(e->memory.device, &e->runs.space, e->runs.space_bytes, "moves of caches between samples");
+    r->users = mega_calloc(samples, sizeof *r->users);
+    r->has_moved = mega_calloc(samples, sizeof *r->has_moved);
+    r->move = mega_calloc(2 * samples, sizeof *r->move); /* the most: samples that change places two by two */
+    if (r->users == NULL || r->has_moved == NULL || r->move == NULL)
+        return MEGA_NO_MEMORY("engine", "the moves of caches between samples");
+    r->space_bytes = most;
+    return mega_device_alloc(e->memory.device, &r->space, r->space_bytes, "moves of caches between samples");
 }

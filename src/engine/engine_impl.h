@@ -109,12 +109,21 @@ typedef struct engine_evaluated {
     double times;         /* weight of each micro-batch in the sums */
 } engine_evaluated;
 
+/* A copy between the caches of two samples (caches.c). */
+typedef struct engine_move {
+    int32_t to, from;
+} engine_move;
+
 /* State of the programs that mega_engine_run runs one at a time, forward only (run.c). */
 typedef struct engine_runs {
     engine_stage stage[ENGINE_KINDS]; /* for ENGINE_PREFILL and ENGINE_DECODE */
     mega_batch *batch[ENGINE_KINDS];  /* for ENGINE_PREFILL and ENGINE_DECODE */
     int32_t *filled;                  /* [samples of a run] filled positions of each one's cache; NULL: no cache */
-    void *space;                      /* one position of a cache of all samples, while caches are moved */
+    engine_move *move;                /* [moves] while caches are moved, in order */
+    int64_t moves;
+    int32_t *users;  /* [samples] how many others still need this one's cache */
+    bool *has_moved; /* [samples] */
+    void *space;     /* a cache of one sample */
     size_t space_bytes;
     mega_error_record failed; /* first error of this rank since the last wait */
 } engine_runs;

@@ -40,6 +40,9 @@ void engine_close_runs(mega_engine *e)
         mega_batch_destroy(e->runs.batch[k]);
     }
     mega_free(e->runs.filled);
+    mega_free(e->runs.users);
+    mega_free(e->runs.has_moved);
+    mega_free(e->runs.move);
     mega_device_free(e->runs.space, e->runs.space_bytes);
 }
 

@@ -7,6 +7,7 @@
 #include "megalith/layers.h"
 #include "megalith/threads.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WIDTH = 3 };
@@ -133,6 +134,78 @@ static void a_signal_ends_the_wait(void **state)
     assert_memory_equal(t.token, expected.token, sizeof t.token);
     mega_engine_destroy(e);
     mega_team_destroy(o.team);
+}
+
+/* ---- beams ---- */
+
+enum { BEAMS = 6, BEAMS_BATCH = 3, BEAMS_READ = TEXT_PREFILL };
+
+/* Every sample reads the prompt of this number, receives the cache of its source, and reads one token more. */
+static void run_beams(mega_engine *e, const int32_t prompt[BEAMS], const int32_t source[BEAMS], float *out)
+{
+    static const int32_t zeros[BEAMS] = {0}, filled[BEAMS] = {4, 4, 4, 4, 4, 4};
+    for (int k = 0; k < 2; k++) {
+        const mega_run program = k == 0 ? MEGA_RUN_PREFILL : MEGA_RUN_DECODE;
+        const int rows = k == 0 ? BEAMS_READ : 1;
+        mega_batch *batch = mega_engine_run_batch(e, program);
+        for (int b = 0; b < BEAMS; b++) {
+            int32_t token[BEAMS_READ], position[BEAMS_READ];
+            const int32_t last = b % BEAMS_BATCH * rows + rows - 1;
+            for (int i = 0; i < rows; i++) {
+                token[i] = k == 0 ? (5 + 7 * prompt[b] + 3 * i * i) % TEXT_VOCAB : 1;
+                position[i] = k * BEAMS_READ + i;
+            }
+            mega_sample *s = mega_batch_sample(batch, b);
+            need(mega_sample_set_i32(s, "tokens", token, rows));
+            need(mega_sample_set_i32(s, "position_ids", position, rows));
+            need(mega_sample_set_i32(s, "last_rows", &last, 1));
+        }
+        need(mega_engine_run(e, program, k == 0 ? zeros : filled));
+        need(mega_engine_wait(e));
+        if (k == 0) need(mega_engine_select_caches(e, source, 0, BEAMS_READ));
+    }
+    for (int m = 0; m < BEAMS / BEAMS_BATCH; m++) {
+        mega_run_value logits;
+        assert_true(mega_engine_run_output_of(e, MEGA_RUN_DECODE, "logits", m, &logits));
+        assert_true(logits.count >= BEAMS_BATCH * TEXT_VOCAB);
+        for (int b = 0; b < BEAMS_BATCH; b++)
+            need(mega_run_value_read(&logits, b * (logits.count / BEAMS_BATCH), TEXT_VOCAB,
+                                     out + (m * BEAMS_BATCH + b) * TEXT_VOCAB));
+    }
+}
+
+static double most_difference(const float *a, const float *b)
+{
+    double most = 0;
+    for (int i = 0; i < BEAMS * TEXT_VOCAB; i++)
+        if (fabs((double)a[i] - (double)b[i]) > most) most = fabs((double)a[i] - (double)b[i]);
+    return most;
+}
+
+/* Samples exchange their caches as if each had read the other's prompt: by chains, cycles, and many of one source. */
+static void caches_are_exchanged(void **state)
+{
+    (void)state;
+    static const int32_t same[BEAMS] = {0, 1, 2, 3, 4, 5};
+    static const int32_t sources[][BEAMS] = {{1, 0, 3, 4, 2, 5}, {5, 4, 3, 2, 1, 0}, {1, 2, 3, 4, 5, 0},
+                                             {0, 0, 1, 2, 3, 4}, {3, 3, 3, 3, 3, 3}, {1, 2, 0, 0, 3, 1},
+                                             {1, 2, 3, 4, 5, 5}};
+    const mega_transformer gpt = engine_run_gpt();
+    mega_engine_options o = text_options(MEGA_F32, MEGA_GENERATE);
+    float moved[BEAMS * TEXT_VOCAB], read[BEAMS * TEXT_VOCAB], still[BEAMS * TEXT_VOCAB];
+    mega_engine *e = NULL;
+    o.micro_batch = BEAMS_BATCH;
+    o.micro_batches = BEAMS / BEAMS_BATCH;
+    o.batch = (mega_batch_ramp){.global_batch = BEAMS, .micro_step = BEAMS_BATCH};
+    need(text_engine(&e, &gpt, MEGA_GENERATE, &o));
+    run_beams(e, same, same, still);
+    for (size_t k = 0; k < sizeof sources / sizeof *sources; k++) {
+        run_beams(e, same, sources[k], moved);
+        run_beams(e, sources[k], same, read);
+        assert_true(most_difference(moved, read) < 1e-5);
+        assert_true(most_difference(moved, still) > 1e-3);
+    }
+    mega_engine_destroy(e);
 }
 
 /* ---- wrong calls ---- */
@@ -319,6 +392,7 @@ int main(void)
                                        cmocka_unit_test(a_new_text_does_not_see_the_old_one),
                                        cmocka_unit_test(an_engine_of_arguments_generates),
                                        cmocka_unit_test(memory_is_planned),
+                                       cmocka_unit_test(caches_are_exchanged),
                                        cmocka_unit_test(a_signal_ends_the_wait),
                                        cmocka_unit_test(wrong_runs_are_told_by_the_wait),
                                        cmocka_unit_test(ids_out_of_range_are_told_by_the_wait),
