@@ -7,7 +7,7 @@ typedef struct check_output {
     const char *name;
     void *data; /* n elements and GUARD bytes; what it held before the run is restored before each run */
     void *initial, *expected, *first;
-    int64_t n;
+    int64_t n, row; /* row: elements of its rows, 0: as check.row says */
     mega_dtype type;
 } check_output;
 
@@ -32,6 +32,7 @@ typedef struct check {
     double tolerance_f32, tolerance_bf16;
     double tolerance_f64; /* not 0: the cpu kernel computes F64 itself */
     int64_t row;          /* elements of a row of the outputs, where these are not the columns of the case */
+    bool cancels;         /* small sums of large terms: a row may differ by half of what the largest row may */
     int64_t work;         /* products of a convolution */
 } check;
 

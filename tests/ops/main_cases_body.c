@@ -20,14 +20,26 @@ static void check_embedding(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_embedding, &mega_cpu_embedding, &a, &a.head);
 }
 
+/* Also a batch of one id, as padding is, and of two: their sums are shared by the blocks of a GPU. */
 static void check_embedding_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
-    check k = check_begin("embedding_grad", type, "%lld x %lld", (long long)rows, (long long)cols);
-    mega_embedding_grad_args a = {.rows = rows, .cols = cols, .begin = 10, .table_rows = 7};
-    a.ids = integers(&k, rows, 8, 11);
-    a.dy = check_input(&k, type, rows * cols);
-    a.dtable = check_output_add(&k, "dtable", acc_type(&k), 7 * cols);
-    check_run(&k, &mega_plain_embedding_grad, &mega_cpu_embedding_grad, &a, &a.head);
+    static const struct {
+        const char *name;
+        int64_t more;
+        int32_t lowest, count;
+    } ids[] = {{"ids", 0, 8, 11}, {"one id", 192, 12, 1}, {"two ids", 192, 15, 2}};
+    for (int i = 0; i < COUNT(ids); i++) {
+        const int64_t n = rows > 0 ? rows + ids[i].more : 0;
+        check k = check_begin("embedding_grad", type, "%lld x %lld, %s", (long long)n, (long long)cols, ids[i].name);
+        mega_embedding_grad_args a = {.rows = n, .cols = cols, .begin = 10, .table_rows = 7};
+        a.ids = integers(&k, n, ids[i].lowest, ids[i].count);
+        void *dy = check_input(&k, type, n * cols);
+        for (int64_t e = 0; e < n * cols && i > 0; e++) /* long sums, of which nothing cancels */
+            set_element(dy, type, e, fabs(element(dy, type, e)));
+        a.dy = dy;
+        a.dtable = check_output_add(&k, "dtable", acc_type(&k), 7 * cols);
+        check_run(&k, &mega_plain_embedding_grad, &mega_cpu_embedding_grad, &a, &a.head);
+    }
 }
 
 /* Forms of both norms: which operands there are. */

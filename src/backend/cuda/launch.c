@@ -148,10 +148,12 @@ ONE(embedding, mega_embedding_args, elements(TYPED(embedding), a->rows, a->cols)
 
 CALL(embedding_grad, mega_embedding_grad_args)
 {
-    mega_cuda_call c = {.scratch = 2 * (size_t)a->rows * sizeof(int32_t)};
+    const int64_t chunks = a->rows > 0 ? COLUMN_CHUNKS(a->rows) : 0;
+    mega_cuda_call c = {.scratch = SORT_BYTES(a->rows) + (size_t)(2 * chunks * a->cols) * sizeof(float)};
     if (a->rows == 0) return c;
     add_launch(&c, "embedding_grad_sort", SORT_THREADS, 1, 1);
     add_launches(&c, elements(TYPED(embedding_grad), a->rows, a->cols));
+    if (chunks > 1) add_launches(&c, elements("embedding_grad_total", chunks - 1, a->cols));
     return c;
 }
 

@@ -23,6 +23,9 @@ enum {
 #define COLUMN_ROWS(rows)   ((rows) <= 4096 ? (int64_t)64 : ((rows) + 1023) / 1024 * 16)
 #define COLUMN_CHUNKS(rows) (((rows) + COLUMN_ROWS(rows) - 1) / COLUMN_ROWS(rows))
 
+/* Two lists of positions, in scratch; what comes after them is aligned to 16 bytes. */
+#define SORT_BYTES(rows) (((size_t)(rows)*2 * sizeof(int32_t) + 15) / 16 * 16)
+
 /* Groups whose sums a launch does at a time; the blocks go on with what is left. */
 #define MOST_GROUPS (MOST_BLOCKS / 4)
 
