@@ -51,7 +51,8 @@ static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 
 void lamb_prepare(mega_optimizer *o, int i)
 {
-    static_assert(OPTIMIZER_PIECE % MEGA_LAMB_CHUNK == 0, "a piece has whole chunks");
+    static_assert(OPTIMIZER_PIECE % MEGA_LAMB_CHUNK == 0 && OPTIMIZER_GPU_PIECE % MEGA_LAMB_CHUNK == 0,
+                  "a piece that another follows has whole chunks");
     optimizer_each_piece(o, i, prepare_elements);
 }
 

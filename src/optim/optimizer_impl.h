@@ -39,7 +39,7 @@ struct mega_optimizer {
     void *state_sum;  /* of optimizer_states.c */
     void *block;      /* mega_update_block: what the check of a step decides */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
-    void *wide;   /* float[OPTIMIZER_PIECE], of the device: gradients held in 16 bits, widened (optimizer_pieces.c);
+    void *wide;   /* float[optimizer_piece], of the device: gradients held in 16 bits, widened (optimizer_pieces.c);
                      NULL: there are none */
     char *copies; /* of a piece that the caller's row updates, where the host cannot do so in place; else NULL */
     void *norm_scratch; /* of the device */
@@ -74,8 +74,10 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
 /* average.c. Returns whether state 0 has the weights of the evaluation, and the masters those of the training. */
 bool optimizer_trains_apart(const mega_optimizer *o);
 
-/* optimizer_pieces.c. A piece has whole chunks of Lamb, so that its sums do not depend on the type of gradients. */
-enum { OPTIMIZER_PIECE = 1 << 17 };
+/* optimizer_pieces.c. A piece has whole chunks of Lamb, so that its sums do not depend on the type of gradients. On a
+ * host it stays in the cache; on a GPU it is large, for each piece is a launch. */
+enum { OPTIMIZER_PIECE = 1 << 17, OPTIMIZER_GPU_PIECE = 1 << 24 };
+int64_t optimizer_piece(const mega_optimizer *o);     /* elements of one of gradients held in 16 bits */
 size_t optimizer_wide_bytes(const mega_optimizer *o); /* of o->wide */
 bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket);
 /* Returns `count` gradients (at most a piece) in float, valid until the next call. */

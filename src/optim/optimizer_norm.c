@@ -87,8 +87,9 @@ static void add_gradients(mega_optimizer *o, int bucket, int64_t first, int64_t 
         add_numbers(o, mega_params_grad_at(o->params, bucket, first), count, out);
         return;
     }
-    for (int64_t at = 0; at < count; at += OPTIMIZER_PIECE) {
-        const int64_t n = count - at < OPTIMIZER_PIECE ? count - at : OPTIMIZER_PIECE;
+    const int64_t most = optimizer_piece(o);
+    for (int64_t at = 0; at < count; at += most) {
+        const int64_t n = count - at < most ? count - at : most;
         add_numbers(o, optimizer_widen(o, bucket, first + at, n), n, out);
     }
 }
@@ -133,11 +134,12 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
         add_numbers(o, mega_params_master_at(o->params, r->bucket, r->begin), r->end - r->begin, norm_result(o));
     }
     mega_device_read(sum, norm_result(o), sizeof sum);
+    const mega_status read = mega_device_finish(mega_device_of(norm_result(o))); /* the other ranks wait for this one */
     MEGA_TRY(mega_params_sum_shards(o->params, what, sum, 3));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     *out = optimizer_norm_result(sum);
-    return MEGA_OK;
+    return read;
 }
 
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count)

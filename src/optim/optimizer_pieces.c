@@ -6,10 +6,26 @@
 #include "megalith/device_memory.h"
 #include "optimizer_impl.h"
 
+static int64_t longest_span(const optimizer_span *span, int count)
+{
+    int64_t longest = 0;
+    for (int i = 0; i < count; i++)
+        if (span[i].end - span[i].begin > longest) longest = span[i].end - span[i].begin;
+    return longest;
+}
+
+int64_t optimizer_piece(const mega_optimizer *o)
+{
+    const int64_t updated = longest_span(o->update, o->num_update), counted = longest_span(o->counted, o->num_counted);
+    const int64_t longest = updated > counted ? updated : counted;
+    if (o->options.backend != MEGA_BACKEND_CUDA || longest <= OPTIMIZER_PIECE) return OPTIMIZER_PIECE;
+    return longest < OPTIMIZER_GPU_PIECE ? longest : OPTIMIZER_GPU_PIECE;
+}
+
 size_t optimizer_wide_bytes(const mega_optimizer *o)
 {
     for (int b = 0; b < mega_params_num_buckets(o->params); b++)
-        if (optimizer_is_held_in_half(o, b)) return OPTIMIZER_PIECE * sizeof(float);
+        if (optimizer_is_held_in_half(o, b)) return (size_t)optimizer_piece(o) * sizeof(float);
     return 0;
 }
 
@@ -45,8 +61,9 @@ void optimizer_each_piece(mega_optimizer *o, int i, optimizer_on_work *on)
         on(o, i, all);
         return;
     }
-    for (int64_t at = 0; at < all->call.count; at += OPTIMIZER_PIECE) {
-        const int64_t left = all->call.count - at, count = left < OPTIMIZER_PIECE ? left : OPTIMIZER_PIECE;
+    const int64_t most = optimizer_piece(o);
+    for (int64_t at = 0; at < all->call.count; at += most) {
+        const int64_t left = all->call.count - at, count = left < most ? left : most;
         optimizer_work piece = work_of_piece(all, at, count);
         piece.call.state = piece.state;
         piece.call.grad = optimizer_widen(o, r->bucket, r->begin + at, count);

@@ -106,5 +106,5 @@ mega_status mega_optimizer_state_norms(mega_optimizer *o, mega_state_norms *out)
     out->l2[MEGA_STATE_VARIANCE_SQRT] = sqrt(out->l1[MEGA_STATE_VARIANCE]);
     out->l1[MEGA_STATE_VARIANCE_SQRT] = sums[3 * MEGA_STATE_VARIANCE + 2];
     out->abs_max[MEGA_STATE_VARIANCE_SQRT] = sqrt(most[MEGA_STATE_VARIANCE]);
-    return MEGA_OK;
+    return mega_device_finish(mega_device_of(o->state_sum)); /* a GPU that has failed gives NaNs */
 }
