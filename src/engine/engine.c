@@ -265,7 +265,8 @@ static mega_status engine_allocate(mega_engine *e)
     const bool train = e->programs.train != NULL;
     mega_region resident, workspace;
     MEGA_TRY(engine_check_allocate(e));
-    if (e->options.backend == MEGA_BACKEND_CUDA) MEGA_TRY(mega_cuda_open(e->options.gpu, &e->memory.device));
+    if (e->options.backend == MEGA_BACKEND_CUDA && e->memory.device == NULL) /* an earlier call may have opened it */
+        MEGA_TRY(mega_cuda_open(e->options.gpu, &e->memory.device));
     MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
     MEGA_TRY(mega_batch_allocate(e->data.batch));
@@ -323,9 +324,17 @@ static void say_host_work(const mega_engine *e)
                   e->options.optimizer.row->name);
 }
 
+static void say_kernels(const mega_engine *e)
+{
+    const mega_cuda_loaded k = mega_cuda_loaded_get(e->memory.device);
+    mega_info("%s: loaded %d files of kernels, %.2f MB, in %.2f s", e->memory.device->name, k.images,
+              (double)k.bytes * 1e-6, k.seconds);
+}
+
 static mega_status allocate_all(mega_engine *e)
 {
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
+    if (e->options.backend == MEGA_BACKEND_CUDA && e->layout->world.rank == 0) say_kernels(e);
     if (!mega_device_is_host(e->memory.arena) && e->layout->world.rank == 0) say_host_work(e);
     e->memory.is_allocated = true;
     mega_memory_trim(); /* building programs leaves gaps, which no plan counts */

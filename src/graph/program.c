@@ -1,5 +1,6 @@
 /* Builds a program: runs the passes and the memory plan, then allocates memory and binds calls. */
 #include "megalith/assert.h"
+#include "megalith/cuda.h"
 #include "megalith/device_memory.h"
 #include "megalith/parameter_request.h"
 #include "program_impl.h"
@@ -245,7 +246,8 @@ static mega_status bind_call(mega_program *p, int slot, int i)
         }
         c->prepared = true;
     }
-    return MEGA_OK;
+    if (p->backend != MEGA_BACKEND_CUDA || mega_op_table[op->kind]->host != NULL) return MEGA_OK;
+    return mega_cuda_load(p->queue.device, mega_op_table[op->kind]->kernel, c->args);
 }
 
 static mega_status allocate_arenas(mega_program *p, mega_region *resident, mega_region *workspace, mega_region *shared)
@@ -324,6 +326,11 @@ mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, meg
         return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s; mega_program_allocate is called once", p->name,
                          p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
+    if (p->backend == MEGA_BACKEND_CUDA && (resident == NULL || mega_device_of(resident->base) == NULL))
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "program %s computes on a GPU, and its memory would be the host's; call "
+                         "mega_program_allocate_in with memory of mega_device_alloc",
+                         p->name);
     MEGA_TRY(allocate_arenas(p, resident, workspace, shared));
     p->queue.device = mega_device_of(p->control); /* never empty */
     p->call_args =

@@ -270,7 +270,7 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
     if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d spans", o->num_update);
     for (int i = 0; i < o->num_update; i++) bind_span(o, i);
-    return MEGA_OK;
+    return optimizer_load(o);
 }
 
 int mega_optimizer_num_moments(const mega_optimizer *o)

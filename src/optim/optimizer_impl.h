@@ -74,6 +74,8 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
 /* average.c. Returns whether state 0 has the weights of the evaluation, and the masters those of the training. */
 bool optimizer_trains_apart(const mega_optimizer *o);
 
+mega_status optimizer_load(const mega_optimizer *o); /* optimizer_load.c: the kernels of a GPU */
+
 /* optimizer_pieces.c. A piece has whole chunks of Lamb, so that its sums do not depend on the type of gradients. On a
  * host it stays in the cache; on a GPU it is large, for each piece is a launch. */
 enum { OPTIMIZER_PIECE = 1 << 17, OPTIMIZER_GPU_PIECE = 1 << 24 };

@@ -243,8 +243,7 @@ static mega_status gpu_host_alloc(mega_device *device, void **out, size_t bytes,
 static void gpu_host_free(mega_device *device, void *block)
 {
     mega_cuda_gpu *g = gpu_of(device);
-    (void)gpu_enter_to_write(g, 1);
-    if (g->cuda.context_set(g->context) == CU_OK) {
+    if (gpu_enter_to_end(g)) {
         if (g->has_work && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
         (void)is_done(g, g->cuda.host_free(block), "giving back pinned memory");
     }
@@ -284,6 +283,35 @@ void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cu
         if (g->recording != NULL) g->recording->launches++;
     }
     gpu_leave(g);
+}
+
+static mega_status load_call(mega_cuda_gpu *g, const mega_cuda_kernel *kernel, const void *args)
+{
+    const mega_cuda_call call = args != NULL ? kernel->call(args) : (mega_cuda_call){.count = 0};
+    cu_function function;
+    if (args == NULL) MEGA_TRY(mega_cuda_images_load(&g->images, &g->cuda, kernel->source));
+    for (int i = 0; i < call.count; i++)
+        MEGA_TRY(mega_cuda_images_find(&g->images, &g->cuda, kernel->source, &call.launch[i], &function));
+    return MEGA_OK;
+}
+
+mega_status mega_cuda_load(mega_device *device, mega_kernel_id id, const void *args)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    const mega_cuda_kernel *kernel = mega_cuda_kernel_at(id);
+    if (gpu_enter(g, kernel != NULL)) (void)keep(g, load_call(g, kernel, args));
+    const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
+    gpu_leave(g);
+    return st;
+}
+
+mega_cuda_loaded mega_cuda_loaded_get(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    pthread_mutex_lock(&g->lock);
+    const mega_cuda_loaded loaded = g->images.loaded;
+    pthread_mutex_unlock(&g->lock);
+    return loaded;
 }
 
 /* ---- recordings: graphs of CUDA ---- */

@@ -5,7 +5,6 @@
 #include "driver.h"
 #include "launch.h"
 #include "megalith/cuda.h"
-#include "megalith/device_memory.h"
 #include <pthread.h>
 
 /* ---- library.c ---- */
@@ -38,10 +37,13 @@ typedef struct cuda_images {
         unsigned shared_bytes; /* that its blocks may have */
     } function[CUDA_FUNCTIONS];
     int num_functions;
+    mega_cuda_loaded loaded;
 } cuda_images;
 
 mega_status mega_cuda_images_open(cuda_images *images);
 void mega_cuda_images_close(cuda_images *images, const mega_cuda_driver *cuda);
+/* Loads an image, unless it is loaded. */
+mega_status mega_cuda_images_load(cuda_images *images, const mega_cuda_driver *cuda, const char *source);
 /* Finds the function of a kernel, whose image is loaded when the first of its kernels is asked for. */
 mega_status mega_cuda_images_find(cuda_images *images, const mega_cuda_driver *cuda, const char *source,
                                   const mega_cuda_launch *launch, cu_function *out);

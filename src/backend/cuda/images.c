@@ -1,6 +1,8 @@
-/* The kernels of the program: images are unpacked when a GPU is opened, loaded when the first of their kernels runs. */
+/* The kernels of the program: images are unpacked when a GPU is opened, and loaded by mega_cuda_load
+ * or when the first of their kernels runs. */
 #include "gpu.h"
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,12 +61,16 @@ static mega_status load_module(cuda_images *images, const mega_cuda_driver *cuda
     const char *image = image_of(images, source);
     if (image == NULL || images->num_modules == CUDA_MODULES)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda: this build has no kernels of %s.cu for GPUs", source);
+    const double began = mega_time_now();
     const cu_result result = cuda->module_load(out, image, 2, option, value);
     log[sizeof log - 1] = '\0';
     snprintf(what, sizeof what, "cuda: loading the kernels of %s.cu%s%s", source, log[0] != '\0' ? ": " : "", log);
     MEGA_TRY(mega_cuda_check(cuda, result, what));
     images->module[images->num_modules].source = source;
     images->module[images->num_modules++].module = *out;
+    images->loaded.images++;
+    images->loaded.bytes += strlen(image);
+    images->loaded.seconds += mega_time_now() - began;
     return MEGA_OK;
 }
 
@@ -77,6 +83,12 @@ static mega_status images_module_of(cuda_images *images, const mega_cuda_driver 
             return MEGA_OK;
         }
     return load_module(images, cuda, source, out);
+}
+
+mega_status mega_cuda_images_load(cuda_images *images, const mega_cuda_driver *cuda, const char *source)
+{
+    cu_module module;
+    return images_module_of(images, cuda, source, &module);
 }
 
 /* The names are constants of launch.c, so that their addresses tell them apart. */
