@@ -26,19 +26,6 @@ void optimizer_run(const mega_optimizer *o, mega_kernel_id id, const void *args)
     mega_device_end();
 }
 
-void optimizer_convert(const mega_optimizer *o, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
-                       int64_t count)
-{
-    const mega_convert_args a = {.head = {.dtype = from_dtype},
-                                 .dst = to,
-                                 .src = from,
-                                 .dst_dtype = to_dtype,
-                                 .src_dtype = from_dtype,
-                                 .count = count,
-                                 .scale = 1};
-    optimizer_run(o, MEGA_KERNEL_convert, &a);
-}
-
 optimizer_scope optimizer_scope_of(const mega_optimizer *o)
 {
     return o->builtin != NULL ? o->builtin->scope : SCOPE_ELEMENT;

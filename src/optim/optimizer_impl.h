@@ -49,9 +49,6 @@ struct mega_optimizer {
 
 /* optimizer.c. Runs a kernel in the optimizer's queue. */
 void optimizer_run(const mega_optimizer *o, mega_kernel_id id, const void *args);
-/* Converts `count` numbers. */
-void optimizer_convert(const mega_optimizer *o, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
-                       int64_t count);
 /* Returns MEGA_ERR_USAGE unless weights and gradients have memory. */
 mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
 /* Returns the address of an element of the buckets in the memory of a state. */

@@ -36,8 +36,8 @@ bool optimizer_is_held_in_half(const mega_optimizer *o, int bucket)
 
 const void *optimizer_widen(mega_optimizer *o, int bucket, int64_t element, int64_t count)
 {
-    optimizer_convert(o, o->wide, MEGA_F32, mega_params_grad_at(o->params, bucket, element),
-                      mega_params_grad_dtype(o->params, bucket), count);
+    mega_params_convert(o->params, o->wide, MEGA_F32, mega_params_grad_at(o->params, bucket, element),
+                        mega_params_grad_dtype(o->params, bucket), count);
     return o->wide;
 }
 

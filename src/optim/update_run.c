@@ -154,9 +154,9 @@ static void copy_packed(const mega_update *u, const update_instruction *x, bool 
         if (elements == 0 || elements > update_packed_elements(u)) continue;
         const int bucket = mega_params_get(u->params, i)->bucket;
         const mega_dtype held = mega_params_grad_dtype(u->params, bucket);
-        if (into) optimizer_convert(u->optimizer, at, acc, owned_gradient(u, i), held, elements);
+        if (into) mega_params_convert(u->params, at, acc, owned_gradient(u, i), held, elements);
         else
-            optimizer_convert(u->optimizer, owned_gradient(u, i), held, at, acc, elements);
+            mega_params_convert(u->params, owned_gradient(u, i), held, at, acc, elements);
         at += (size_t)elements * mega_dtype_size(acc);
     }
 }

@@ -56,9 +56,6 @@ void mega_param_complete_parts(mega_param *r);
 mega_status mega_param_check_parts(const mega_param *r, int64_t ranks);
 bool mega_param_parts_equal(const mega_param *a, const mega_param *b);
 
-/* parameter_sums.c: converts `count` numbers by a kernel in the queue of the parameters. */
-void mega_params_convert(const mega_params *p, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
-                         int64_t count);
 /* Whether gradients of this compute dtype can be held and summed in the types that were set. */
 mega_status mega_params_check_types(const mega_params *p, mega_dtype compute);
 /* Returns MEGA_ERR_USAGE, naming `call`, unless this buffer is allocated or there are no parameters. */

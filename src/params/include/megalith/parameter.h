@@ -196,6 +196,9 @@ mega_dtype mega_params_grad_dtype(const mega_params *p, int bucket);
  * copied; without it the caller's thread does so. */
 struct mega_queue;
 void mega_params_run_in(mega_params *p, mega_backend_kind backend, const struct mega_queue *queue);
+/* Converts `count` numbers there. */
+void mega_params_convert(const mega_params *p, void *to, mega_dtype to_dtype, const void *from, mega_dtype from_dtype,
+                         int64_t count);
 
 /* Lays out buckets in backward order (last declared first), of at most bucket_elements unless one parameter is larger
  * (0: no limit); with ZeRO 3 each layer of the list has one bucket. compute is F32, BF16, F16 or F64; masters and
