@@ -207,8 +207,8 @@ static void bench_head_sweep(bench *b, int64_t rows, int64_t V)
 
 static void bench_optimizer(bench *b, int64_t count)
 {
-    mega_adamw_args a = {.count = count, .k = 5, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-    a.grad_factor = 1.0;
+    const double fifth[] = {1 - pow(0.9, 5), 1 - pow(0.999, 5), 1e-4, 0, 0.9, 0.999};
+    mega_adamw_args a = {.count = count, .eps = 1e-8, .grad_factor = 1.0, .number = fifth};
     a.p = tensor(b, MEGA_F32, count), a.m = tensor(b, MEGA_F32, count), a.v = tensor(b, MEGA_F32, count);
     a.g = tensor(b, MEGA_F32, count);
     memset(a.v, 0, (size_t)count * sizeof(float));

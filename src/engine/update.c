@@ -146,7 +146,9 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     u->weight_decay = r->weight_decay;
     u->samples = r->samples;
     u->expected = e->step.expected * e->options.micro_batch * e->layout->dp.size;
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, mega_update_run(e->update, MEGA_UPDATE_APPLY)));
+    const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);
+    if (u->verdict != MEGA_UPDATE_IS_FINITE) mega_update_clear(e->update); /* it is answered here */
+    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
     if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
     engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;

@@ -72,7 +72,7 @@ mega_status engine_numbers_save(const mega_engine *e, json_t *root)
     json_t *numbers = json_object();
     for (int i = 0; i < count; i++)
         json_object_set_new(numbers, mega_optimizer_number_name(e->optimizer, i),
-                            json_real(*mega_optimizer_number(e->optimizer, i)));
+                            json_real(mega_optimizer_number(e->optimizer, i)));
     if (count > 0) json_object_set(root, "optimizer_numbers", numbers);
     const bool is_whole = json_object_size(numbers) == (size_t)count;
     json_decref(numbers);
@@ -90,7 +90,7 @@ mega_status engine_numbers_load(mega_engine *e, const json_t *root)
                              "run.json of the checkpoint: \"optimizer_numbers\": \"%s\" is no number; --no-load-optim "
                              "starts with fresh moments",
                              name);
-        *mega_optimizer_number(e->optimizer, i) = json_number_value(number);
+        mega_optimizer_set_number(e->optimizer, i, json_number_value(number));
     }
     return MEGA_OK;
 }

@@ -52,7 +52,13 @@ const char *mega_optimizer_number_name(const mega_optimizer *o, int number)
     return o->builtin->number[number];
 }
 
-double *mega_optimizer_number(mega_optimizer *o, int number)
+double mega_optimizer_number(const mega_optimizer *o, int number)
 {
-    return &o->option[OPTIMIZER_ARGUMENTS + number];
+    return o->carried[number];
+}
+
+void mega_optimizer_set_number(mega_optimizer *o, int number, double value)
+{
+    o->carried[number] = value;
+    optimizer_write_counts(o);
 }

@@ -5,12 +5,11 @@
 
 #include "optimizer_row.h"
 
-enum { SCHEDULE_FREE_LR_MAX, SCHEDULE_FREE_WEIGHT_SUM, SCHEDULE_FREE_SHARE }; /* its numbers */
-
 /* Runs the kernel of a formula on all elements of the work. */
 void elementwise_run(const mega_queue *queue, const optimizer_work *w, mega_kernel_id formula);
 /* Returns the arguments of that kernel. */
 mega_formula_args elementwise_args(const optimizer_work *w, mega_kernel_id formula);
-void elementwise_schedule_free_advance(const mega_optimizer_call *call, double *number);
+/* Returns where the device has the formula's numbers for these elements; the formula is one of the optimizer's row. */
+const double *elementwise_numbers(const optimizer_work *w, mega_kernel_id formula);
 
 #endif

@@ -30,7 +30,6 @@ static double *tensor_squares(const mega_optimizer *o, int i)
 static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
 {
     const mega_optimizer_call *c = &w->call;
-    const bool inside = ARGUMENT(c, eps_inside_sqrt) != 0;
     const bool counts = o->tensor[o->update[i].tensor].is_cut || o->layout->tp.rank == 0;
     const mega_lamb_moments_args a = {.head = {.dtype = w->compute, .scratch = o->chunk_sum},
                                       .sums = counts ? tensor_squares(o, i) : NULL,
@@ -39,12 +38,8 @@ static void prepare_elements(mega_optimizer *o, int i, const optimizer_work *w)
                                       .p = c->param,
                                       .g = c->grad,
                                       .count = c->count,
-                                      .beta1 = ARGUMENT(c, beta1),
-                                      .beta2 = ARGUMENT(c, beta2),
-                                      .eps_inside = inside ? ARGUMENT(c, eps) : 0,
-                                      .eps_outside = inside ? 0 : ARGUMENT(c, eps),
-                                      .weight_decay = c->weight_decay,
                                       .grad_factor = w->factor,
+                                      .number = elementwise_numbers(w, MEGA_KERNEL_lamb_step),
                                       .block = w->block};
     optimizer_run(o, MEGA_KERNEL_lamb_moments, &a);
 }

@@ -38,6 +38,6 @@ void muon_update(mega_optimizer *o, int i)
     const double scale =
         muon_scale((mega_muon_scale)ARGUMENT(&w->call, muon_scale), (double)t->whole[0], (double)t->whole[1]);
     mega_formula_args a = elementwise_args(w, MEGA_KERNEL_muon_step);
-    a.number[1] = w->call.lr * (scale * a.number[1]);
+    a.times = scale * ARGUMENT(&w->call, muon_extra_scale);
     optimizer_run(o, MEGA_KERNEL_muon_step, &a);
 }

@@ -126,13 +126,36 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
 
 /* ---- memory ---- */
 
-enum { MOST_MEMORY = MEGA_OPTIMIZER_STATES + 6 };
+enum { MOST_MEMORY = MEGA_OPTIMIZER_STATES + 8 };
 
 typedef struct device_memory {
     void **at;
     size_t bytes;
     const char *what;
 } device_memory;
+
+static int num_formulas(const mega_optimizer *o)
+{
+    int n = 0;
+    while (o->builtin != NULL && n < OPTIMIZER_FORMULAS && o->builtin->formula[n] != MEGA_KERNEL_NONE) n++;
+    return n;
+}
+
+static size_t groups_bytes(const mega_optimizer *o)
+{
+    return (size_t)o->groups * sizeof *o->group;
+}
+
+static size_t numbers_bytes(const mega_optimizer *o)
+{
+    return (size_t)(num_formulas(o) * o->groups) * MEGA_FORMULA_NUMBERS * sizeof(double);
+}
+
+/* Where the numbers of a group are that formula i of the row takes. */
+static double *numbers_of(const mega_optimizer *o, int i, int group)
+{
+    return (double *)o->number + ((int64_t)i * o->groups + group) * MEGA_FORMULA_NUMBERS;
+}
 
 /* Lists what the optimizer needs of the device, and returns its length. */
 static int memory_of_device(mega_optimizer *o, device_memory list[MOST_MEMORY])
@@ -147,6 +170,8 @@ static int memory_of_device(mega_optimizer *o, device_memory list[MOST_MEMORY])
     if (chunk_sum_bytes(o) > 0) list[n++] = (device_memory){&o->chunk_sum, chunk_sum_bytes(o), "sums of chunks"};
     if (tensor_sum_bytes(o) > 0) list[n++] = (device_memory){&o->tensor_sum, tensor_sum_bytes(o), "norms of tensors"};
     list[n++] = (device_memory){&o->block, sizeof(mega_update_block), "the check of a step"};
+    if (groups_bytes(o) > 0) list[n++] = (device_memory){&o->groups_there, groups_bytes(o), "groups of parameters"};
+    if (numbers_bytes(o) > 0) list[n++] = (device_memory){&o->number, numbers_bytes(o), "numbers of a step"};
     list[n++] = (device_memory){&o->state_sum, optimizer_states_bytes(o), "norms of states"};
     return n;
 }
@@ -160,6 +185,7 @@ void mega_optimizer_destroy(mega_optimizer *o)
         if (*memory[i].at != NULL) mega_pages_free(*memory[i].at, memory[i].bytes);
     mega_free(o->copies);
     mega_free(o->tensor);
+    mega_free(o->group);
     mega_free(o->work);
     mega_free(o->update);
     mega_free(o->counted);
@@ -169,7 +195,8 @@ void mega_optimizer_destroy(mega_optimizer *o)
 size_t mega_optimizer_bytes(const mega_optimizer *o)
 {
     size_t bytes = o->norm_scratch_bytes + optimizer_wide_bytes(o) + chunk_sum_bytes(o) + tensor_sum_bytes(o) +
-                   sizeof(mega_update_block) + optimizer_states_bytes(o) + optimizer_copies_bytes(o);
+                   sizeof(mega_update_block) + groups_bytes(o) + numbers_bytes(o) + optimizer_states_bytes(o) +
+                   optimizer_copies_bytes(o);
     for (int i = 0; i < moments_of(o); i++) bytes += moment_bytes(o, i);
     return bytes;
 }
@@ -202,12 +229,14 @@ static void bind_span(mega_optimizer *o, int i)
     *w = (optimizer_work){.compute = compute,
                           .backend = o->options.backend,
                           .block = o->block,
+                          .formula = o->builtin != NULL ? o->builtin->formula : NULL,
                           .weight = is_rounded ? mega_params_weight_at(o->params, r->bucket, r->begin) : NULL};
     int states = 0;
     for (int k = 0; k < moments_of(o); k++) {
         const bool has = optimizer_scope_of(o) != SCOPE_MATRIX || is_of_matrices(k) == (r->tensor >= 0);
         if (has) w->state[states++] = optimizer_state_at(o, k, r->bucket, r->begin);
     }
+    for (int k = 0; k < num_formulas(o); k++) w->number[k] = numbers_of(o, k, r->group);
     w->call = (mega_optimizer_call){.option = o->builtin != NULL ? o->option : o->row->option_default,
                                     .count = r->end - r->begin,
                                     .param = mega_params_master_at(o->params, r->bucket, r->begin),
@@ -257,6 +286,8 @@ mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
     o->work = mega_calloc((size_t)o->num_update + 1, sizeof *o->work);
     if (o->work == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d spans", o->num_update);
     for (int i = 0; i < o->num_update; i++) bind_span(o, i);
+    if (o->groups_there != NULL) mega_device_write(o->groups_there, o->group, groups_bytes(o));
+    optimizer_write_counts(o);
     return optimizer_load(o);
 }
 
@@ -293,9 +324,20 @@ int64_t mega_optimizer_updates(const mega_optimizer *o)
 void mega_optimizer_set_updates(mega_optimizer *o, int64_t updates)
 {
     o->updates = updates;
-    if (updates != 0) return;
-    o->shows_average = false;
-    memset(o->option + OPTIMIZER_ARGUMENTS, 0, OPTIMIZER_NUMBERS * sizeof *o->option);
+    if (updates == 0) {
+        o->shows_average = false;
+        memset(o->carried, 0, sizeof o->carried);
+    }
+    optimizer_write_counts(o);
+}
+
+void optimizer_write_counts(const mega_optimizer *o)
+{
+    mega_update_block *b = o->block;
+    const double updates = (double)o->updates;
+    if (b == NULL) return; /* written when there is memory */
+    mega_device_write(&b->updates, &updates, sizeof updates);
+    mega_device_write(b->carried, o->carried, sizeof o->carried);
 }
 
 static void optimizer_zero(const mega_optimizer *o, void *x, mega_dtype dtype, int64_t count)
@@ -328,10 +370,23 @@ mega_status mega_optimizer_set_betas(mega_optimizer *o, double beta1, double bet
     return o->builtin != NULL ? optimizer_builtin_arguments(o->builtin, &o->options, o->option) : MEGA_OK;
 }
 
-void optimizer_advance(mega_optimizer *o, double lr)
+void optimizer_make_numbers(mega_optimizer *o, double lr, double weight_decay)
 {
-    const mega_optimizer_call call = {.option = o->option, .lr = lr, .update = o->updates};
-    if (o->builtin != NULL && o->builtin->advance != NULL) o->builtin->advance(&call, o->option + OPTIMIZER_ARGUMENTS);
+#define MEMBER(name) .name = ARGUMENT(o, name),
+    mega_numbers_args a = {.head = {.dtype = mega_params_acc_dtype(o->params)},
+                           .block = o->block,
+                           .group = o->groups_there,
+                           .groups = o->groups,
+                           .lr = lr,
+                           .weight_decay = weight_decay,
+                           MEGA_NUMBERS_OPTIONS(MEMBER)};
+#undef MEMBER
+    if (optimizer_compresses(o)) a.no_bias_correction = 1;
+    for (int i = 0; i < num_formulas(o); i++) {
+        a.formula = o->builtin->formula[i];
+        a.number = numbers_of(o, i, 0);
+        optimizer_run(o, MEGA_KERNEL_numbers, &a);
+    }
 }
 
 bool optimizer_compresses(const mega_optimizer *o)
@@ -357,11 +412,12 @@ bool mega_optimizer_has_errors(const mega_optimizer *o)
 /* Sets the numbers of the step in the call of span i. */
 static void span_numbers(mega_optimizer *o, int i, const mega_optimizer_call *call)
 {
+    const mega_update_group *g = &o->group[o->update[i].group];
     optimizer_work *w = &o->work[i];
     w->call.update = call->update;
-    w->call.lr = call->lr * o->update[i].lr_scale;
-    const double decay = o->update[i].own_decay > 0 ? o->update[i].own_decay : call->weight_decay;
-    w->call.weight_decay = o->update[i].decay ? decay : 0;
+    w->call.lr = call->lr * g->lr_scale;
+    const double common = g->decay != 0 ? call->weight_decay : 0;
+    w->call.weight_decay = g->has_own_decay != 0 ? g->decay : common;
     w->call.grad_factor = o->options.maximize ? -call->grad_factor : call->grad_factor;
     w->factor = o->options.maximize ? -1 : 1;
 }
@@ -399,7 +455,7 @@ static void update_elements(mega_optimizer *o, int i, const optimizer_work *w)
     mega_device_begin();
     if (o->builtin->run != NULL) o->builtin->run(&o->options.queue, w);
     else
-        elementwise_run(&o->options.queue, w, o->builtin->formula);
+        elementwise_run(&o->options.queue, w, o->builtin->formula[0]);
     mega_device_end();
 }
 

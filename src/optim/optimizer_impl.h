@@ -10,8 +10,7 @@
 typedef struct optimizer_span {
     int64_t begin, end;
     int bucket;
-    bool decay;
-    double lr_scale, own_decay;
+    int group;        /* of the optimizer's groups */
     int tensor;       /* whose number this is, if the span is (a piece of) a whole tensor; -1: it is not */
     int64_t state_at; /* Muon: where its states begin, in the states of matrices or in those of the rest */
 } optimizer_span;
@@ -27,17 +26,22 @@ struct mega_optimizer {
     bool is_allocated;
     bool is_lent; /* the memory of the device is in a region of the caller's */
     const mega_optimizer_row *row;
-    const optimizer_builtin *builtin;                       /* whose row this is; NULL: it is the caller's */
-    double option[OPTIMIZER_ARGUMENTS + OPTIMIZER_NUMBERS]; /* of a built-in row, then its numbers */
-    bool shows_average;                                     /* average.c */
-    optimizer_work *work;                                   /* [num_update] */
-    whole_tensor *tensor;                                   /* of an optimizer that needs whole tensors */
+    const optimizer_builtin *builtin;   /* whose row this is; NULL: it is the caller's */
+    double option[OPTIMIZER_ARGUMENTS]; /* of a built-in row */
+    bool shows_average;                 /* average.c */
+    optimizer_work *work;               /* [num_update] */
+    whole_tensor *tensor;               /* of an optimizer that needs whole tensors */
     int num_tensors, rounds;
+    mega_update_group *group; /* [groups] of spans with the same rate and decay */
+    int groups;
+    double carried[MEGA_UPDATE_CARRIED]; /* with `updates`, the host's copy of what the block has: see update_check.c */
     /* of the device */
-    void *tensor_sum; /* Lamb: double[num_tensors][2] squares of the parameter and of its step, then a trust ratio */
-    void *chunk_sum;  /* Lamb: scratch of the first pass */
-    void *state_sum;  /* of optimizer_states.c */
-    void *block;      /* mega_update_block: what the check of a step decides */
+    void *tensor_sum;   /* Lamb: double[num_tensors][2] squares of the parameter and of its step, then a trust ratio */
+    void *chunk_sum;    /* Lamb: scratch of the first pass */
+    void *state_sum;    /* of optimizer_states.c */
+    void *block;        /* mega_update_block: what the check of a step decides, and the count of updates */
+    void *groups_there; /* the groups, for the kernel of numbers */
+    void *number;       /* double[formulas][groups][MEGA_FORMULA_NUMBERS]: what the kernel of numbers makes of a step */
     int64_t of_matrices, rest; /* Muon: elements of the states of matrices, and of the rest, on this rank */
     void *wide;   /* float[optimizer_piece], of the device: gradients held in 16 bits, widened (optimizer_pieces.c);
                      NULL: there are none */
@@ -55,8 +59,8 @@ mega_status optimizer_check_params(const mega_optimizer *o, const char *call);
 void *optimizer_state_at(const mega_optimizer *o, int state, int bucket, int64_t element);
 /* Updates span i; call has the numbers of the step: lr, weight_decay, grad_factor, update. */
 void optimizer_span_update(mega_optimizer *o, int i, const mega_optimizer_call *call);
-/* Begins update o->updates, whose learning rate is lr. */
-void optimizer_advance(mega_optimizer *o, double lr);
+/* Makes the numbers of the update that the check has just counted, on the device. */
+void optimizer_make_numbers(mega_optimizer *o, double lr, double weight_decay);
 /* Before the update of an optimizer that needs whole tensors: its states of span i (lamb.c, muon.c). */
 void optimizer_span_prepare(mega_optimizer *o, int i, const mega_optimizer_call *call);
 optimizer_scope optimizer_scope_of(const mega_optimizer *o);
@@ -67,6 +71,9 @@ bool optimizer_compresses(const mega_optimizer *o);
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update);
 /* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
+
+/* Gives the device the host's copy of the count of updates and of what is carried, after a change. */
+void optimizer_write_counts(const mega_optimizer *o);
 
 /* average.c. Returns whether state 0 has the weights of the evaluation, and the masters those of the training. */
 bool optimizer_trains_apart(const mega_optimizer *o);
@@ -108,7 +115,8 @@ void muon_update(mega_optimizer *o, int i);  /* the gradient is the orthogonaliz
 /* optimizer_norm.c. Three sums as the kernel of norms writes them: squares, zeros, values that are not finite. */
 size_t optimizer_norm_scratch(const mega_optimizer *o);
 typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_t element);
-/* Sets the block to what it is before the first span: the padding, which is no zero gradient, is taken off. */
+/* Sets the sums of the block to what they are before the first span: the padding, which is no zero gradient, is taken
+ * off. */
 void optimizer_norm_begin(mega_optimizer *o);
 void optimizer_norm_add_gradients(mega_optimizer *o, int span); /* to the sums of the block */
 mega_norm_result optimizer_norm_result(const double sum[3]);

@@ -69,8 +69,8 @@ static double counted_zeros(const mega_optimizer *o)
 
 void optimizer_norm_begin(mega_optimizer *o)
 {
-    const mega_update_block b = {.zeros = counted_zeros(o), .updates = (double)o->updates};
-    mega_device_write(o->block, &b, sizeof b);
+    const double sum[3] = {0, counted_zeros(o), 0};
+    mega_device_write(o->block, sum, sizeof sum);
 }
 
 /* Adds the sums over numbers of the acc type. */

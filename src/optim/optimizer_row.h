@@ -5,10 +5,9 @@
 #include "megalith/kernels.h"
 #include "megalith/optim.h"
 
-/* Of a built-in row, mega_optimizer_call.option has all arguments of the list first, and its numbers from
- * OPTIMIZER_ARGUMENTS on. */
+/* Of a built-in row, mega_optimizer_call.option has all arguments of the list. */
 #define ARGUMENT_NUMBER(kind, type, taken, name, setting, member, ...) ARGUMENT_##member,
-enum { MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_NUMBER) OPTIMIZER_ARGUMENTS, OPTIMIZER_NUMBERS = 4 };
+enum { MEGA_OPTIMIZER_ARGUMENTS(ARGUMENT_NUMBER) OPTIMIZER_ARGUMENTS, OPTIMIZER_FORMULAS = 3 };
 /* The argument of a call, or of an optimizer, by its member of mega_optimizer_options. */
 #define ARGUMENT(call, member) ((call)->option[ARGUMENT_##member])
 
@@ -19,9 +18,13 @@ typedef struct optimizer_work {
     mega_dtype compute;
     void *weight; /* copies of call.param rounded to `compute`, which are written too; NULL: none */
     mega_backend_kind backend;
-    /* What a kernel takes instead of call.grad_factor: that of the block times this one. */
+    /* What a kernel takes instead of the numbers of the step in the call, which are for the caller's row: the block,
+     * whose factor times this one is that of the gradients, and the numbers of the span's group for each of the row's
+     * formulas. */
     const mega_update_block *block;
     double factor;
+    const mega_kernel_id *formula;
+    const double *number[OPTIMIZER_FORMULAS];
 } optimizer_work;
 
 /* What the update of an element depends on, besides itself and the numbers of the step. */
@@ -34,13 +37,13 @@ typedef enum optimizer_scope {
 /* A built-in optimizer. Its row says what a caller's row says, without a list of options. */
 typedef struct optimizer_builtin {
     mega_optimizer_row row;
-    /* What updates all elements: the kernel of a formula (elementwise.h), or a function, which chooses a kernel. */
-    mega_kernel_id formula;
+    /* The formulas whose numbers it takes (megalith/optimizer_kernels.h); MEGA_KERNEL_NONE ends the list. The kernel of
+     * the first updates all elements, or a function does, which chooses a kernel. */
+    mega_kernel_id formula[OPTIMIZER_FORMULAS];
     void (*run)(const mega_queue *queue, const optimizer_work *w);
-    /* Numbers that continue from update to update, all 0 before the first; a checkpoint keeps them. NULL: none. advance
-     * computes them before each update, whose lr, option and number (update) are in *call. */
+    /* Names of the numbers that continue from update to update (mega_update_block.carried); a checkpoint keeps them.
+     * NULL: none. */
     const char *const *number;
-    void (*advance)(const mega_optimizer_call *call, double *number);
     /* The states from first_residual on are what a compressed exchange has lost, of one rank of dp each
      * (update_compressed.c). It begins after freeze_step updates; the formula `momentum` computes state 0 before it.
      * MEGA_KERNEL_NONE: no exchange. */

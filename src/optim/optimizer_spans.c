@@ -30,6 +30,20 @@ static double span_lr_scale(const mega_optimizer *o, const mega_param *p)
     return p->lr_scale * (factor == 0 ? 1 : factor);
 }
 
+/* Returns the group of the parameter, which is added where it is the first. */
+static int find_group(mega_optimizer *o, const mega_param *p)
+{
+    const bool has_own = p->weight_decay && p->own_decay > 0;
+    const mega_update_group g = {
+        .lr_scale = span_lr_scale(o, p), .decay = has_own ? p->own_decay : p->weight_decay, .has_own_decay = has_own};
+    for (int i = 0; i < o->groups; i++)
+        if (o->group[i].lr_scale == g.lr_scale && o->group[i].decay == g.decay &&
+            o->group[i].has_own_decay == g.has_own_decay)
+            return i;
+    o->group[o->groups] = g;
+    return o->groups++;
+}
+
 /* Whether the update of the parameter needs whole tensors. */
 static bool is_whole(const mega_optimizer *o, const mega_param *p)
 {
@@ -38,7 +52,7 @@ static bool is_whole(const mega_optimizer *o, const mega_param *p)
 }
 
 /* Adds a span for each tensor of the parameter. */
-static int spans_add_tensors(const mega_optimizer *o, int param, optimizer_span *spans)
+static int spans_add_tensors(mega_optimizer *o, int param, optimizer_span *spans)
 {
     const mega_param *p = mega_params_get(o->params, param);
     int n = 0;
@@ -48,16 +62,14 @@ static int spans_add_tensors(const mega_optimizer *o, int param, optimizer_span 
         spans[n++] = (optimizer_span){.begin = all.first,
                                       .end = all.first + all.count,
                                       .bucket = p->bucket,
-                                      .decay = p->weight_decay,
-                                      .lr_scale = span_lr_scale(o, p),
-                                      .own_decay = p->own_decay,
+                                      .group = find_group(o, p),
                                       .tensor = k};
     }
     return n;
 }
 
 /* Cuts the flat buffers into spans. */
-static int cut_spans(const mega_optimizer *o, const int *order, bool for_norm, optimizer_span *spans)
+static int cut_spans(mega_optimizer *o, const int *order, bool for_norm, optimizer_span *spans)
 {
     int n = 0, last_bucket = -1;
     optimizer_span last = {0};
@@ -72,16 +84,11 @@ static int cut_spans(const mega_optimizer *o, const int *order, bool for_norm, o
             last_bucket = -1;
             continue;
         }
-        const bool is_alike =
-            p->weight_decay == last.decay && span_lr_scale(o, p) == last.lr_scale && p->own_decay == last.own_decay;
-        const bool joins = p->bucket == last_bucket && (for_norm || is_alike) && p->offset - last.end <= GAP_ELEMENTS;
+        const int group = find_group(o, p);
+        const bool joins =
+            p->bucket == last_bucket && (for_norm || group == last.group) && p->offset - last.end <= GAP_ELEMENTS;
         if (!joins) {
-            last = (optimizer_span){.begin = p->offset,
-                                    .bucket = p->bucket,
-                                    .decay = p->weight_decay,
-                                    .lr_scale = span_lr_scale(o, p),
-                                    .own_decay = p->own_decay,
-                                    .tensor = -1};
+            last = (optimizer_span){.begin = p->offset, .bucket = p->bucket, .group = group, .tensor = -1};
             n++;
         }
         last.end = p->offset + p->count;
@@ -163,7 +170,8 @@ mega_status optimizer_cut_spans(mega_optimizer *o)
     /* at most one span for each parameter and tensor */
     o->update = mega_calloc(count + (size_t)o->num_tensors + 1, sizeof *o->update);
     o->counted = mega_calloc(count + 1, sizeof *o->counted);
-    if (order == NULL || o->update == NULL || o->counted == NULL) {
+    o->group = mega_calloc(count + 1, sizeof *o->group); /* at most one for each parameter */
+    if (order == NULL || o->update == NULL || o->counted == NULL || o->group == NULL) {
         mega_free(order);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for the spans of %zu parameters", count);
     }

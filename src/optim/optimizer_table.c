@@ -12,13 +12,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* An update without bias correction is one after infinitely many. */
-static int64_t adam_update(const mega_optimizer_call *c)
-{
-    return ARGUMENT(c, no_bias_correction) != 0 ? INT64_MAX : c->update;
-}
-
-static void adam_kernel(const mega_queue *queue, const optimizer_work *w, int64_t update, bool l2)
+static void adam_kernel(const mega_queue *queue, const optimizer_work *w, bool l2)
 {
     const mega_optimizer_call *c = &w->call;
     const mega_adamw_args args = {.head = {.dtype = w->compute},
@@ -28,13 +22,9 @@ static void adam_kernel(const mega_queue *queue, const optimizer_work *w, int64_
                                   .weight = w->weight,
                                   .g = c->grad,
                                   .count = c->count,
-                                  .k = update,
-                                  .lr = c->lr,
-                                  .beta1 = ARGUMENT(c, beta1),
-                                  .beta2 = ARGUMENT(c, beta2),
                                   .eps = ARGUMENT(c, eps),
-                                  .weight_decay = c->weight_decay,
                                   .grad_factor = w->factor,
+                                  .number = elementwise_numbers(w, MEGA_KERNEL_adamw),
                                   .block = w->block,
                                   .l2 = l2};
     mega_kernel_of(w->backend, MEGA_KERNEL_adamw)->run(queue, &args);
@@ -42,14 +32,14 @@ static void adam_kernel(const mega_queue *queue, const optimizer_work *w, int64_
 
 static void run_adam(const mega_queue *queue, const optimizer_work *w)
 {
-    adam_kernel(queue, w, adam_update(&w->call), ARGUMENT(&w->call, l2) != 0);
+    adam_kernel(queue, w, ARGUMENT(&w->call, l2) != 0);
 }
 
 static void run_one_bit(const mega_queue *queue, const optimizer_work *w)
 {
     if ((double)w->call.update > ARGUMENT(&w->call, freeze_step)) elementwise_run(queue, w, MEGA_KERNEL_one_bit);
     else
-        adam_kernel(queue, w, INT64_MAX, false);
+        adam_kernel(queue, w, false);
 }
 
 static void run_sgd(const mega_queue *queue, const optimizer_work *w)
@@ -65,12 +55,10 @@ static void run_sgd(const mega_queue *queue, const optimizer_work *w)
                                 .weight = w->weight,
                                 .g = c->grad,
                                 .count = c->count,
-                                .lr = c->lr,
                                 .mu = ARGUMENT(c, momentum),
-                                .weight_decay = c->weight_decay,
                                 .grad_factor = w->factor,
-                                .block = w->block,
-                                .first = c->update == 1};
+                                .number = elementwise_numbers(w, MEGA_KERNEL_sgd),
+                                .block = w->block};
     mega_kernel_of(w->backend, MEGA_KERNEL_sgd)->run(queue, &args);
 }
 
@@ -84,34 +72,40 @@ static const char *const ademamix_states[] = {"exp_avg", "exp_avg_slow", "exp_av
 
 static const char *const schedule_free_states[] = {"y", "z", "exp_avg_sq", NULL};
 static const char *const schedule_free_numbers[] = {
-    [SCHEDULE_FREE_LR_MAX] = "lr_max", [SCHEDULE_FREE_WEIGHT_SUM] = "weight_sum", NULL};
+    [MEGA_CARRIED_LR_MAX] = "lr_max", [MEGA_CARRIED_WEIGHT_SUM] = "weight_sum", NULL};
 static const char *const muon_states[] = {"momentum_buffer", "exp_avg", "exp_avg_sq", NULL};
 
 enum { ONE_BIT_WORKER_ERROR = 2 };
 static const char *const one_bit_states[] = {"exp_avg", "exp_avg_sq", "worker_error", "server_error", NULL};
 
 static const optimizer_builtin builtins[] = {
-    [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states}, .run = run_adam},
-    [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states}, .run = run_sgd},
-    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states}, .formula = MEGA_KERNEL_adagrad},
-    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states}, .formula = MEGA_KERNEL_lion},
+    [MEGA_OPTIMIZER_ADAM] = {.row = {.name = "adam", .state = adam_states},
+                             .formula = {MEGA_KERNEL_adamw},
+                             .run = run_adam},
+    [MEGA_OPTIMIZER_SGD] = {.row = {.name = "sgd", .state = sgd_states},
+                            .formula = {MEGA_KERNEL_sgd, MEGA_KERNEL_nesterov},
+                            .run = run_sgd},
+    [MEGA_OPTIMIZER_ADAGRAD] = {.row = {.name = "adagrad", .state = adagrad_states}, .formula = {MEGA_KERNEL_adagrad}},
+    [MEGA_OPTIMIZER_LION] = {.row = {.name = "lion", .state = lion_states}, .formula = {MEGA_KERNEL_lion}},
     [MEGA_OPTIMIZER_ADEMAMIX] = {.row = {.name = "ademamix", .state = ademamix_states},
-                                 .formula = MEGA_KERNEL_ademamix},
+                                 .formula = {MEGA_KERNEL_ademamix}},
     [MEGA_OPTIMIZER_SCHEDULE_FREE_ADAMW] = {.row = {.name = "schedule_free_adamw", .state = schedule_free_states},
-                                            .formula = MEGA_KERNEL_schedule_free,
+                                            .formula = {MEGA_KERNEL_schedule_free},
                                             .number = schedule_free_numbers,
-                                            .advance = elementwise_schedule_free_advance,
                                             .averages = true},
     [MEGA_OPTIMIZER_LAMB] = {.row = {.name = "lamb", .state = adam_states},
+                             .formula = {MEGA_KERNEL_lamb_step},
                              .scope = SCOPE_NORM,
                              .prepare = lamb_prepare,
                              .update_whole = lamb_update},
     [MEGA_OPTIMIZER_MUON] = {.row = {.name = "muon", .state = muon_states},
+                             .formula = {MEGA_KERNEL_adamw, MEGA_KERNEL_muon_momentum, MEGA_KERNEL_muon_step},
                              .run = run_adam, /* of what is no matrix */
                              .scope = SCOPE_MATRIX,
                              .prepare = muon_prepare,
                              .update_whole = muon_update},
     [MEGA_OPTIMIZER_ONE_BIT_ADAM] = {.row = {.name = "one_bit_adam", .state = one_bit_states},
+                                     .formula = {MEGA_KERNEL_adamw, MEGA_KERNEL_one_bit_momentum, MEGA_KERNEL_one_bit},
                                      .run = run_one_bit,
                                      .momentum = MEGA_KERNEL_one_bit_momentum,
                                      .first_residual = ONE_BIT_WORKER_ERROR},
@@ -119,7 +113,7 @@ static const optimizer_builtin builtins[] = {
 
 /* Adam with one state more; the same optimizer to users and in checkpoints. */
 static const optimizer_builtin amsgrad = {.row = {.name = "adam", .state = amsgrad_states},
-                                          .formula = MEGA_KERNEL_amsgrad};
+                                          .formula = {MEGA_KERNEL_amsgrad}};
 
 const optimizer_builtin *optimizer_builtin_for(const mega_optimizer_options *o)
 {

@@ -2,6 +2,13 @@
 #include "megalith/device_memory.h"
 #include "update_impl.h"
 
+void mega_update_clear(mega_update *u)
+{
+    mega_update_block *const b = u->optimizer->block;
+    const double none = MEGA_UPDATE_IS_FINITE;
+    if (b != NULL) mega_device_write(&b->verdict, &none, sizeof none);
+}
+
 mega_status update_check(mega_update *u)
 {
     mega_update_step *s = &u->step;
@@ -14,23 +21,23 @@ mega_status update_check(mega_update *u)
                                .lr = s->lr,
                                .weight_decay = s->weight_decay};
     optimizer_run(u->optimizer, MEGA_KERNEL_check, &a);
+    optimizer_make_numbers(u->optimizer, s->lr, s->weight_decay);
     mega_device_read(&b, u->optimizer->block, sizeof b);
     MEGA_TRY(mega_device_finish(mega_device_of(u->optimizer->block))); /* else what was read is no verdict */
     const double sums[] = {b.squares, b.zeros, b.not_finite};
     s->norm = optimizer_norm_result(sums);
-    if (b.verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE || b.verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE) {
-        s->verdict = (mega_update_verdict)b.verdict;
+    s->verdict = (mega_update_verdict)b.verdict;
+    if (s->verdict == MEGA_UPDATE_LOSS_IS_NOT_FINITE || s->verdict == MEGA_UPDATE_GRADIENT_IS_NOT_FINITE)
         return MEGA_OK;
-    }
     s->grad_norm = b.grad_norm;
     s->clip_factor = b.clip_factor;
     s->grad_factor = b.grad_factor;
-    if (b.verdict == MEGA_UPDATE_NUMBERS_ARE_WRONG)
+    if (s->verdict == MEGA_UPDATE_NUMBERS_ARE_WRONG)
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "update: learning rate %g, weight decay %g, factor of gradients %g; expected finite numbers "
                          "that a float holds, and a learning rate of at least 0",
                          s->lr, s->weight_decay, s->grad_factor);
-    s->update = ++u->optimizer->updates;
-    optimizer_advance(u->optimizer, s->lr);
+    s->update = u->optimizer->updates = (int64_t)b.updates;
+    memcpy(u->optimizer->carried, b.carried, sizeof b.carried);
     return MEGA_OK;
 }

@@ -65,11 +65,11 @@ static void print_params(const mega_update *u, const update_instruction *x, mega
 
 static void print_span(const mega_update *u, const update_instruction *x, mega_buffer *out)
 {
-    const optimizer_span *r = &u->optimizer->update[x->number];
-    if (!r->decay) mega_buffer_puts(out, ", no weight decay");
-    else if (r->own_decay > 0)
-        mega_buffer_printf(out, ", weight decay %g", r->own_decay);
-    if (r->lr_scale != 1) mega_buffer_printf(out, ", learning rate times %g", r->lr_scale);
+    const mega_update_group *g = &u->optimizer->group[u->optimizer->update[x->number].group];
+    if (g->decay == 0) mega_buffer_puts(out, ", no weight decay");
+    else if (g->has_own_decay != 0)
+        mega_buffer_printf(out, ", weight decay %g", g->decay);
+    if (g->lr_scale != 1) mega_buffer_printf(out, ", learning rate times %g", g->lr_scale);
 }
 
 static void print_round(const mega_update *u, const update_instruction *x, mega_buffer *out)

@@ -208,12 +208,18 @@ static const mega_update_block *update_block(check *k, int form)
     return memcpy(check_bytes(k, sizeof block), &block, sizeof block);
 }
 
+static const double *numbers(check *k, const double *from, size_t count)
+{
+    return memcpy(check_bytes(k, count * sizeof *from), from, count * sizeof *from);
+}
+
 static void check_adamw(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int form = 0; form < 4; form++) {
         check k = check_begin("adamw", type, "%lld, form %d", (long long)(rows * cols), form);
-        mega_adamw_args a = {.count = rows * cols, .k = 3, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
-        a.weight_decay = 0.1, a.grad_factor = 0.7, a.l2 = form == 1, a.block = update_block(&k, form - 2);
+        static const double third[] = {1 - 0.9 * 0.9 * 0.9, 1 - 0.95 * 0.95 * 0.95, 0.01, 0.1, 0.9, 0.95};
+        mega_adamw_args a = {.count = rows * cols, .eps = 1e-8, .number = numbers(&k, third, COUNT(third))};
+        a.grad_factor = 0.7, a.l2 = form == 1, a.block = update_block(&k, form - 2);
         a.p = check_output_add(&k, "p", acc_type(&k), a.count);
         a.m = check_output_add(&k, "m", acc_type(&k), a.count);
         a.v = check_output_add(&k, "v", acc_type(&k), a.count);
@@ -231,8 +237,9 @@ static void check_sgd(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int form = 0; form < 4; form++) {
         check k = check_begin("sgd", type, "%lld, form %d", (long long)(rows * cols), form);
-        mega_sgd_args a = {.count = rows * cols, .lr = 0.01, .mu = 0.9, .weight_decay = 0.1, .grad_factor = 0.7};
-        a.first = form == 1, a.block = update_block(&k, form - 2);
+        const double number[] = {form == 1, 0.01, 0.1};
+        mega_sgd_args a = {.count = rows * cols, .mu = 0.9, .grad_factor = 0.7};
+        a.number = numbers(&k, number, COUNT(number)), a.block = update_block(&k, form - 2);
         a.p = check_output_add(&k, "p", acc_type(&k), a.count);
         a.momentum = check_output_add(&k, "momentum", acc_type(&k), a.count);
         if (rows % 2 == 0) a.weight = check_output_add(&k, "weight", type, a.count);

@@ -5,15 +5,16 @@
 static void check_formula(const mega_kernel *plain, const mega_kernel *cpu, bool writes, int states, int written,
                           int from, mega_dtype type, int64_t count)
 {
-    static const double numbers[2][MEGA_FORMULA_NUMBERS] = {
+    static const double number[2][MEGA_FORMULA_NUMBERS] = {
         {0.01, 0.1, 0.9, 0.125, 0.95, 0.0625, 0.75, 0.25, 0.5, 0.3, 1.5, 1.25},
         {0.02, 0.2, 0.7, 0.375, 0.85, 0.1875, 0.5, 0.125, 0.25, 0.6, 0.0, 0.5}};
     for (int form = 0; form < 4; form++) {
         check k = check_begin(plain->name, type, "%lld, form %d", (long long)count, form);
-        mega_formula_args a = {.count = count, .grad_factor = 0.7, .block = update_block(&k, form - 2)};
+        mega_formula_args a = {
+            .count = count, .grad_factor = 0.7, .times = 1.0 + form, .block = update_block(&k, form - 2)};
         const mega_dtype acc = acc_type(&k);
         static const char *const names[] = {"state 0", "state 1", "state 2"};
-        memcpy(a.number, numbers[form % 2], sizeof a.number);
+        a.number = numbers(&k, number[form % 2], MEGA_FORMULA_NUMBERS);
         a.p = writes ? check_output_add(&k, "p", acc, count) : check_input(&k, acc, count);
         for (int s = 0; s < states; s++) {
             a.state[s] = s < written ? check_output_add(&k, names[s], acc, count) : check_input(&k, acc, count);
@@ -36,6 +37,35 @@ static void check_formula(const mega_kernel *plain, const mega_kernel *cpu, bool
     }
 MEGA_FORMULAS(CHECK_FORMULA)
 
+/* Of each formula: the first updates, one in the middle of every schedule and one after it, groups that share and that
+ * have their own rate and decay, and a refused update. */
+static void check_numbers(mega_dtype type, int64_t rows, int64_t cols)
+{
+#define FORMULA_ID(name, ...) MEGA_KERNEL_##name,
+    static const mega_kernel_id formula[] = {MEGA_FORMULAS(FORMULA_ID) MEGA_KERNEL_adamw, MEGA_KERNEL_sgd};
+    static const double updates[] = {1, 2, 7, 5000, 3};
+    static const mega_update_group group[] = {{1, 1, 0}, {0.5, 0, 0}, {2, 0.3, 1}};
+    for (int i = 0; i < COUNT(formula) * COUNT(updates) && rows == 1 && cols == 1; i++) {
+        const double update = updates[i % COUNT(updates)];
+        const int form = i % 2, groups = i % 3 == 0 ? 3 : 70;
+        check k = check_begin("numbers", type, "formula %d, update %g", (int)formula[i / COUNT(updates)], update);
+        mega_numbers_args a = {.groups = groups, .formula = formula[i / COUNT(updates)], .lr = 0.02};
+        a.weight_decay = 0.1, a.beta1 = 0.9, a.beta2 = 0.95, a.beta3 = 0.9995, a.eps = 1e-8, a.momentum = 0.9 * form;
+        a.no_bias_correction = i % 7 == 0, a.l2 = form, a.dampening = 0.2, a.nesterov = form, a.lr_decay = 0.01;
+        a.initial_accumulator = 0.1, a.alpha = 5, a.alpha_steps = 100, a.warmup_steps = 10, a.r = 0.5 * form;
+        a.weight_lr_power = 2.5, a.eps_inside_sqrt = form, a.muon_momentum = 0.95, a.muon_nesterov = form;
+        mega_update_group *all = check_bytes(&k, (size_t)groups * sizeof *all);
+        for (int g = 0; g < groups; g++) all[g] = group[g % 3];
+        a.group = all;
+        a.number = check_output_add(&k, "numbers", MEGA_F64, (int64_t)groups * MEGA_FORMULA_NUMBERS);
+        a.block = check_output_add(&k, "block", MEGA_F64, sizeof *a.block / sizeof(double));
+        mega_update_block *b = k.output[1].initial;
+        b->updates = update, b->verdict = i % 11 == 10, b->carried[0] = 0.015, b->carried[1] = 3;
+        k.tolerance_f32 = k.tolerance_bf16 = 1e-13;
+        check_run(&k, &mega_plain_numbers, &mega_cpu_numbers, &a, &a.head);
+    }
+}
+
 /* Counts around chunks, in one turn. */
 static const int64_t chunk_counts[] = {0, 1, 31, 16384, 16385, 70003};
 
@@ -44,8 +74,9 @@ static void check_lamb_moments(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < COUNT(chunk_counts) && rows == 1 && cols == 1; i++) {
         check k = check_begin("lamb_moments", type, "%lld", (long long)chunk_counts[i]);
         const mega_dtype acc = acc_type(&k);
-        mega_lamb_moments_args a = {.count = chunk_counts[i], .beta1 = 0.9, .beta2 = 0.95, .grad_factor = 0.7};
-        a.eps_inside = i % 2 == 0 ? 1e-6 : 0, a.eps_outside = i % 2 == 0 ? 0 : 1e-6, a.weight_decay = 0.1;
+        const double number[] = {0, i % 2 == 0 ? 1e-6 : 0, i % 2 == 0 ? 0 : 1e-6, 0.1, 0.9, 0.95};
+        mega_lamb_moments_args a = {.count = chunk_counts[i], .grad_factor = 0.7};
+        a.number = numbers(&k, number, COUNT(number));
         a.p = check_input(&k, acc, a.count), a.g = check_input(&k, acc, a.count), a.block = update_block(&k, i - 3);
         a.m = check_output_add(&k, "m", acc, a.count), a.v = check_output_add(&k, "v", acc, a.count);
         for (int64_t j = 0; j < a.count; j++) { /* v is a mean of squares */

@@ -21,6 +21,7 @@ ALWAYS void formula_range(cpu_formula *f, bool writes, int states, int written, 
 {
     float n[MEGA_FORMULA_NUMBERS];
     for (int k = 0; k < MEGA_FORMULA_NUMBERS; k++) n[k] = (float)a->number[k];
+    n[1] = (float)(a->number[1] * a->times);
     if (a->scale != NULL) n[0] = (float)(a->number[0] * *a->scale);
     const float factor = (float)MEGA_UPDATE_FACTOR(a);
     float *restrict p = a->p, *restrict s0 = a->state[0], *restrict s1 = a->state[1], *restrict s2 = a->state[2];

@@ -8,9 +8,9 @@ static void NAME(lamb_chunk)(const mega_lamb_moments_args *a, int64_t begin, int
     enum { BLOCK = NAME(lamb_block), LANES = NAME(lamb_lanes) };
     const REAL *restrict p = a->p, *restrict g = a->g;
     REAL *restrict m = a->m, *restrict v = a->v;
-    const REAL b1 = (REAL)a->beta1, n1 = (REAL)(1 - a->beta1), b2 = (REAL)a->beta2, n2 = (REAL)(1 - a->beta2);
-    const REAL inside = (REAL)a->eps_inside, outside = (REAL)a->eps_outside;
-    const REAL decay = (REAL)a->weight_decay, factor = (REAL)MEGA_UPDATE_FACTOR(a);
+    const double *n = a->number;
+    const REAL b1 = (REAL)n[4], n1 = (REAL)(1 - n[4]), b2 = (REAL)n[5], n2 = (REAL)(1 - n[5]);
+    const REAL inside = (REAL)n[1], outside = (REAL)n[2], decay = (REAL)n[3], factor = (REAL)MEGA_UPDATE_FACTOR(a);
     double params[LANES] = {0}, steps[LANES] = {0};
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;

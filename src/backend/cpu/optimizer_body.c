@@ -5,11 +5,11 @@ ALWAYS void adamw_block(bool l2, const mega_adamw_args *a, int64_t begin, int64_
 {
     float *restrict p = a->p, *restrict m = a->m, *restrict v = a->v;
     const float *restrict g = a->g;
-    const double correct1 = 1.0 - pow(a->beta1, (double)a->k), correct2 = 1.0 - pow(a->beta2, (double)a->k);
-    const float beta1 = (float)a->beta1, rest1 = (float)(1.0 - a->beta1), beta2 = (float)a->beta2;
-    const float rest2 = (float)(1.0 - a->beta2), factor = (float)MEGA_UPDATE_FACTOR(a), eps = (float)a->eps;
-    const float rate = (float)(a->lr / correct1), root = (float)(1.0 / sqrt(correct2));
-    const float decay = (float)a->weight_decay, shrink = (float)(a->lr * a->weight_decay);
+    const double *n = a->number;
+    const float beta1 = (float)n[4], rest1 = (float)(1.0 - n[4]), beta2 = (float)n[5], rest2 = (float)(1.0 - n[5]);
+    const float factor = (float)MEGA_UPDATE_FACTOR(a), eps = (float)a->eps;
+    const float rate = (float)(n[2] / n[0]), root = (float)(1.0 / sqrt(n[1]));
+    const float decay = (float)n[3], shrink = (float)(n[2] * n[3]);
     for (int64_t i = begin; i < end; i++) {
         const float old = p[i], gi = l2 ? g[i] * factor + decay * old : g[i] * factor;
         m[i] = beta1 * m[i] + rest1 * gi;
@@ -39,9 +39,9 @@ static void sgd_block(const mega_sgd_args *a, int64_t begin, int64_t end)
 {
     float *restrict p = a->p, *restrict momentum = a->momentum;
     const float *restrict g = a->g;
-    const float factor = (float)MEGA_UPDATE_FACTOR(a), decay = (float)a->weight_decay, mu = (float)a->mu,
-                lr = (float)a->lr;
-    if (a->first) {
+    const double *n = a->number;
+    const float factor = (float)MEGA_UPDATE_FACTOR(a), mu = (float)a->mu, lr = (float)n[1], decay = (float)n[2];
+    if (n[0] != 0) {
         for (int64_t i = begin; i < end; i++) momentum[i] = g[i] * factor + decay * p[i];
     } else {
         for (int64_t i = begin; i < end; i++) momentum[i] = mu * momentum[i] + (g[i] * factor + decay * p[i]);

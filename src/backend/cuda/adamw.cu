@@ -1,19 +1,13 @@
 /* AdamW; a thread has eight elements, and each is read and written once (kernels.h). */
 #include "kernel.h"
 
-/* 1 / (1 - beta^k) */
-BODY float correction(double beta, int64_t k)
-{
-    return (float)(1.0 / (1.0 - whole_power(beta, k)));
-}
-
 BODY void adamw_run(const mega_adamw_args *a, mega_dtype t)
 {
-    const float correct1 = correction(a->beta1, a->k), correct2 = correction(a->beta2, a->k), lr = (float)a->lr;
-    const float beta1 = (float)a->beta1, beta2 = (float)a->beta2, eps = (float)a->eps;
-    const float rest1 = (float)(1.0 - a->beta1), rest2 = (float)(1.0 - a->beta2);
-    const float l2 = a->l2 ? (float)a->weight_decay : 0.0f, decay = a->l2 ? 0.0f : (float)a->weight_decay;
     if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
+    const double *const n = a->number;
+    const float correct1 = (float)(1.0 / n[0]), correct2 = (float)(1.0 / n[1]), lr = (float)n[2], eps = (float)a->eps;
+    const float beta1 = (float)n[4], beta2 = (float)n[5], rest1 = (float)(1.0 - n[4]), rest2 = (float)(1.0 - n[5]);
+    const float l2 = a->l2 ? (float)n[3] : 0.0f, decay = a->l2 ? 0.0f : (float)n[3];
     for (place p = place_first(1, a->count); place_goes_on(&p); place_next(&p)) {
         const eight g = load_eight(a->g, MEGA_F32, p.at, p.left);
         eight x = load_eight(a->p, MEGA_F32, p.at, p.left), m = load_eight(a->m, MEGA_F32, p.at, p.left);

@@ -16,6 +16,7 @@ BODY void formula_run(void (*f)(float *p, float *s, float g, const float *n), bo
     float n[MEGA_FORMULA_NUMBERS];
     UNROLL
     for (int k = 0; k < MEGA_FORMULA_NUMBERS; k++) n[k] = (float)a->number[k];
+    n[1] = (float)(a->number[1] * a->times);
     if (a->scale != NULL) n[0] = (float)(a->number[0] * *a->scale);
     for (place p = place_first(1, a->count); place_goes_on(&p); place_next(&p)) {
         eight x = load_eight(a->p, MEGA_F32, p.at, p.left), s[MEGA_FORMULA_STATES], g = x;

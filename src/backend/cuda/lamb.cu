@@ -10,9 +10,9 @@ KERNEL(lamb_moments_chunks, mega_lamb_moments_args, ROW_THREADS)
 {
     SHARED(lamb_shared, shared);
     if (MEGA_UPDATE_IS_REFUSED(a.block)) return;
-    const float beta1 = (float)a.beta1, rest1 = (float)(1.0 - a.beta1), beta2 = (float)a.beta2;
-    const float rest2 = (float)(1.0 - a.beta2), inside = (float)a.eps_inside, outside = (float)a.eps_outside;
-    const float decay = (float)a.weight_decay, factor = (float)MEGA_UPDATE_FACTOR(&a);
+    const double *const n = a.number;
+    const float beta1 = (float)n[4], beta2 = (float)n[5], rest1 = (float)(1.0 - n[4]), rest2 = (float)(1.0 - n[5]);
+    const float inside = (float)n[1], outside = (float)n[2], decay = (float)n[3], factor = (float)MEGA_UPDATE_FACTOR(&a);
     const int64_t begin = (int64_t)block_x() * NORM_CHUNK, rest = a.count - begin;
     const int64_t count = rest < NORM_CHUNK ? rest : NORM_CHUNK;
     double sum[2] = {0.0, 0.0};

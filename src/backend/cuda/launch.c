@@ -437,6 +437,12 @@ CALL(check, mega_check_args)
     return alone("check", 32);
 }
 
+CALL(numbers, mega_numbers_args)
+{
+    (void)a;
+    return alone("numbers", 32);
+}
+
 #define FORMULA_CALL(name, ...)                    \
     CALL(name, mega_formula_args)                  \
     {                                              \
@@ -568,6 +574,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(accumulate),
     ROW(loss_add),
     ROW(check),
+    ROW(numbers),
     ROW_OF(lamb_moments, lamb),
     ROW_OF(lamb_ratio, lamb),
     ROW(exchange),

@@ -28,6 +28,7 @@ static void plain_formula_run(plain_formula *f, bool writes, int states, int wri
     if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     double n[MEGA_FORMULA_NUMBERS], s[MEGA_FORMULA_STATES];
     for (int k = 0; k < MEGA_FORMULA_NUMBERS; k++) n[k] = a->number[k];
+    n[1] *= a->times;
     if (a->scale != NULL) n[0] *= *a->scale;
     for (int64_t i = 0; i < a->count; i++) {
         double p = get(a->p, acc, i);

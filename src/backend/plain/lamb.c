@@ -9,11 +9,12 @@ static void plain_lamb_moments_run(const mega_queue *queue, const void *args)
     double sum[2] = {0.0, 0.0};
     (void)queue;
     if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
+    const double *n = a->number;
     for (int64_t i = 0; i < a->count; i++) {
         const double p = get(a->p, acc, i), g = get(a->g, acc, i) * MEGA_UPDATE_FACTOR(a);
-        const double m = a->beta1 * get(a->m, acc, i) + (1.0 - a->beta1) * g;
-        const double v = a->beta2 * get(a->v, acc, i) + (1.0 - a->beta2) * (g * g);
-        const double u = m / (sqrt(v + a->eps_inside) + a->eps_outside) + a->weight_decay * p;
+        const double m = n[4] * get(a->m, acc, i) + (1.0 - n[4]) * g;
+        const double v = n[5] * get(a->v, acc, i) + (1.0 - n[5]) * (g * g);
+        const double u = m / (sqrt(v + n[1]) + n[2]) + n[3] * p;
         put(a->m, acc, i, m);
         put(a->v, acc, i, v);
         sum[0] += p * p;

@@ -351,7 +351,8 @@ static void test_adamw(void **state)
     double p[3] = {1, 2, -3}, m[3] = {0}, v[3] = {0};
     const double g[3] = {100, -0.01, 5};
     float weight[3];
-    mega_adamw_args a = {head, p, m, v, NULL, g, 3, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 1.0, false, NULL};
+    const double first[] = {1 - 0.9, 1 - 0.999, 0.1, 0.5, 0.9, 0.999};
+    mega_adamw_args a = {head, p, m, v, NULL, g, 3, 0.0, 1.0, first, false, NULL};
     mega_plain_adamw.run(NULL, &a);
     const double expected[3] = {1 - 0.1 * (1 + 0.5), 2 - 0.1 * (-1 + 1.0), -3 - 0.1 * (1 - 1.5)};
     for (int i = 0; i < 3; i++) near(p[i], expected[i], 1e-12);
@@ -359,7 +360,7 @@ static void test_adamw(void **state)
     near(v[0], 10, 1e-12);
     /* l2: the gradient is 100 + 0.5 p; the step stays lr. In f32 with rounded weights. */
     float pf[1] = {1}, mf[1] = {0}, vf[1] = {0}, gf[1] = {100};
-    a = (mega_adamw_args){{.dtype = MEGA_F32}, pf, mf, vf, weight, gf, 1, 1, 0.1, 0.9, 0.999, 0.0, 0.5, 0.5, true, NULL};
+    a = (mega_adamw_args){{.dtype = MEGA_F32}, pf, mf, vf, weight, gf, 1, 0.0, 0.5, first, true, NULL};
     mega_plain_adamw.run(NULL, &a);
     near(pf[0], 0.9, 1e-7);
     near(mf[0], 0.1 * (0.5 * 100 + 0.5), 1e-6);
@@ -370,11 +371,12 @@ static void test_sgd(void **state)
 {
     (void)state;
     double p = 1, momentum = 99, g = 2;
-    mega_sgd_args a = {head, &p, &momentum, NULL, &g, 1, 0.1, 0.9, 0.5, 1.0, true, NULL};
+    double number[] = {1, 0.1, 0.5};
+    mega_sgd_args a = {head, &p, &momentum, NULL, &g, 1, 0.9, 1.0, number, NULL};
     mega_plain_sgd.run(NULL, &a);
     near(momentum, 2.5, 1e-15);
     near(p, 0.75, 1e-15);
-    a.first = false;
+    number[0] = 0;
     mega_plain_sgd.run(NULL, &a);
     near(momentum, 0.9 * 2.5 + 2.375, 1e-15);
 }

@@ -464,6 +464,50 @@ static void finds_what_is_not_finite(void **state)
     assert_int_equal(found, 1);
 }
 
+static void same_elements(const rank *a, const rank *b)
+{
+    for (int i = 0; i < PARAMS; i++)
+        for (int64_t k = 0; k < elements(i); k++) {
+            assert_true(get(a, mega_params_master(a->params, i), k) == get(b, mega_params_master(b->params, i), k));
+            for (int j = 0; j < mega_optimizer_num_moments(a->optimizer); j++)
+                assert_true(get(a, mega_optimizer_moment(a->optimizer, j, i), k) ==
+                            get(b, mega_optimizer_moment(b->optimizer, j, i), k));
+        }
+}
+
+/* A refused update, and good ones after it that nobody has allowed yet, change nothing and do not count. */
+static void a_refused_update_is_the_last_until_it_is_cleared(void **state)
+{
+    (void)state;
+    for (mega_optimizer_kind kind = 0; kind < MEGA_OPTIMIZER_KINDS; kind++) {
+        if (kind == MEGA_OPTIMIZER_LAMB || kind == MEGA_OPTIMIZER_MUON) continue; /* device_test_update has them */
+        const settings s = {.kind = kind, .compute = kind % 2 == 0 ? MEGA_F32 : MEGA_F64, .tp = 1, .dp = 1};
+        rank r, undisturbed;
+        rank_open(&r, &s, 0, 0, MEGA_TIE_NONE);
+        rank_open(&undisturbed, &s, 0, 0, MEGA_TIE_NONE);
+        fill(&r, true, 0);
+        fill(&undisturbed, true, 0);
+        for (int step = 1; step <= STEPS; step++) {
+            fill(&r, false, step);
+            fill(&undisturbed, false, step);
+            need(update(&r, 0.05, 0.3, 1));
+            need(update(&undisturbed, 0.05, 0.3, 1));
+            assert_int_equal(mega_update_step_block(r.update)->update, step);
+            for (int i = 0; i < 3; i++) {
+                fill(&r, false, step + i);
+                if (i == 0) put(&r, mega_params_grad(r.params, 4), 0, INFINITY);
+                need(update(&r, 0.05, 0.3, 1));
+                assert_int_equal(mega_update_step_block(r.update)->verdict, MEGA_UPDATE_GRADIENT_IS_NOT_FINITE);
+                assert_int_equal(mega_optimizer_updates(r.optimizer), step);
+            }
+            mega_update_clear(r.update);
+            same_elements(&r, &undisturbed);
+        }
+        rank_close(&r);
+        rank_close(&undisturbed);
+    }
+}
+
 static void options_are_checked(void **state)
 {
     (void)state;
@@ -531,6 +575,7 @@ int main(void)
         cmocka_unit_test(clip_factor),
         cmocka_unit_test(zeroes_what_is_not_skipped),
         cmocka_unit_test(finds_what_is_not_finite),
+        cmocka_unit_test(a_refused_update_is_the_last_until_it_is_cleared),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(rules_know_the_table),
         cmocka_unit_test(every_instruction_has_a_name),

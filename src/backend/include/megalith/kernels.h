@@ -14,14 +14,15 @@
  * grad_factor. With l2 the decay is added to the gradient instead (plain Adam).
  *   m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
  *   p -= lr * ( (m/(1-b1^k)) / (sqrt(v/(1-b2^k)) + eps) + wd p )
- *   p, m, v, g [count] acc; weight [count] head.dtype receives the rounded p, or is NULL. k counts from 1. */
+ *   p, m, v, g [count] acc; weight [count] head.dtype receives the rounded p, or is NULL. */
 typedef struct mega_adamw_args {
     mega_kernel_head head;
     void *p, *m, *v, *weight /* or NULL */;
     const void *g;
-    int64_t count, k;
-    double lr, beta1, beta2, eps, weight_decay, grad_factor;
-    bool l2;                        /* add weight_decay to the gradient: plain Adam */
+    int64_t count;
+    double eps, grad_factor;
+    const double *number;           /* [6] 1-b1^k, 1-b2^k, lr, wd, b1, b2: the kernel `numbers` makes them */
+    bool l2;                        /* add wd to the gradient: plain Adam */
     const mega_update_block *block; /* or NULL */
 } mega_adamw_args;
 
@@ -31,8 +32,8 @@ typedef struct mega_sgd_args {
     void *p, *momentum, *weight /* or NULL */;
     const void *g;
     int64_t count;
-    double lr, mu, weight_decay, grad_factor;
-    bool first;
+    double mu, grad_factor;
+    const double *number;           /* [3] whether it is the first update, lr, wd */
     const mega_update_block *block; /* or NULL */
 } mega_sgd_args;
 

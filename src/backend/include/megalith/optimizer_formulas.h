@@ -27,23 +27,52 @@
  *
  * Lamb's (optim/lamb.c) and Muon's (optim/muon.c) updates of an element are here too.
  *
- * An optimizer is two functions. NUMBERS, of the optimizers' room, makes of a call c what does not depend on the
- * element: the numbers n, computed in double. FORMULA, of the kernels of each backend, updates an element: the
- * parameter *p and the states s[], with its gradient g, which was multiplied by the call's factor, and with the
- * numbers, each rounded once to REAL. The file that includes this one defines NUMBERS and ARGUMENT, or FORMULA, REAL,
- * SQRT and DIVIDE. FORMULA has no branches that depend on an element, so that compilers make vectors of it. */
+ * An optimizer is two functions of each backend. NUMBERS makes of an update c what does not depend on the element: the
+ * numbers n, computed in double; it is of the kernel `numbers` (optimizer_kernels.h), whose arguments are a. FORMULA
+ * updates an element: the parameter *p and the states s[], with its gradient g, which was multiplied by the call's
+ * factor, and with the numbers, each rounded once to REAL. The file that includes this one defines NUMBERS, POW, EXP,
+ * LOG and SQRT of doubles, or FORMULA, REAL, SQRT and DIVIDE. FORMULA has no branches that depend on an element, so
+ * that compilers make vectors of it. */
 #include <stddef.h>
+
+#ifdef NUMBERS
+/* What an update is to the elements of a group. */
+typedef struct numbers_given {
+    double k, lr, weight_decay;
+    double share; /* schedule-free: c */
+} numbers_given;
+
+/* The learning rate of a schedule-free optimizer, which warms up. */
+NUMBERS_OF_UPDATE double schedule_free_lr(const mega_numbers_args *a, double k, double lr)
+{
+    return k < a->warmup_steps ? lr * (k / a->warmup_steps) : lr;
+}
+
+/* Of AdamW and SGD, which are kernels of their own: kernels.h says how they read their numbers. */
+NUMBERS(adamw)
+{
+    const bool corrects = a->no_bias_correction == 0;
+    n[0] = corrects ? 1 - POW(a->beta1, c->k) : 1, n[1] = corrects ? 1 - POW(a->beta2, c->k) : 1;
+    n[2] = c->lr, n[3] = c->weight_decay, n[4] = a->beta1, n[5] = a->beta2;
+}
+
+NUMBERS(sgd)
+{
+    (void)a;
+    n[0] = c->k == 1, n[1] = c->lr, n[2] = c->weight_decay;
+}
+#endif
 
 #ifdef NUMBERS
 NUMBERS(amsgrad)
 {
-    const double k = (double)c->update;
-    const bool corrects = ARGUMENT(c, no_bias_correction) == 0, l2 = ARGUMENT(c, l2) != 0;
-    n[0] = ARGUMENT(c, beta1), n[1] = 1 - ARGUMENT(c, beta1);
-    n[2] = ARGUMENT(c, beta2), n[3] = 1 - ARGUMENT(c, beta2);
-    n[4] = corrects ? c->lr / (1 - pow(ARGUMENT(c, beta1), k)) : c->lr;
-    n[5] = corrects ? 1 / sqrt(1 - pow(ARGUMENT(c, beta2), k)) : 1;
-    n[6] = ARGUMENT(c, eps), n[7] = l2 ? c->weight_decay : 0, n[8] = l2 ? 0 : c->lr * c->weight_decay;
+    const double k = c->k;
+    const bool corrects = a->no_bias_correction == 0, l2 = a->l2 != 0;
+    n[0] = a->beta1, n[1] = 1 - a->beta1;
+    n[2] = a->beta2, n[3] = 1 - a->beta2;
+    n[4] = corrects ? c->lr / (1 - POW(a->beta1, k)) : c->lr;
+    n[5] = corrects ? 1 / SQRT(1 - POW(a->beta2, k)) : 1;
+    n[6] = a->eps, n[7] = l2 ? c->weight_decay : 0, n[8] = l2 ? 0 : c->lr * c->weight_decay;
 }
 #elif defined FORMULA
 FORMULA(amsgrad) /* states m, v, largest v */
@@ -60,12 +89,13 @@ FORMULA(amsgrad) /* states m, v, largest v */
 #ifdef NUMBERS
 NUMBERS(one_bit_momentum)
 {
-    n[0] = ARGUMENT(c, beta1), n[1] = 1 - ARGUMENT(c, beta1);
+    (void)c;
+    n[0] = a->beta1, n[1] = 1 - a->beta1;
 }
 
 NUMBERS(one_bit)
 {
-    n[0] = c->lr, n[1] = c->weight_decay, n[2] = ARGUMENT(c, eps);
+    n[0] = c->lr, n[1] = c->weight_decay, n[2] = a->eps;
 }
 #elif defined FORMULA
 FORMULA(one_bit_momentum) /* state m */
@@ -87,11 +117,11 @@ FORMULA(one_bit) /* states m, v */
 #ifdef NUMBERS
 NUMBERS(nesterov)
 {
-    const bool first = c->update == 1;
-    const bool damps = !first && ARGUMENT(c, momentum) != 0; /* torch: not in the first update, nor without momentum */
-    n[0] = c->lr, n[1] = c->weight_decay, n[2] = first ? 0 : ARGUMENT(c, momentum);
-    n[3] = damps ? 1 - ARGUMENT(c, dampening) : 1;
-    n[4] = ARGUMENT(c, momentum), n[5] = ARGUMENT(c, nesterov) != 0;
+    const bool first = c->k == 1;
+    const bool damps = !first && a->momentum != 0; /* torch: not in the first update, nor without momentum */
+    n[0] = c->lr, n[1] = c->weight_decay, n[2] = first ? 0 : a->momentum;
+    n[3] = damps ? 1 - a->dampening : 1;
+    n[4] = a->momentum, n[5] = a->nesterov != 0;
 }
 #elif defined FORMULA
 FORMULA(nesterov) /* state m; also SGD with dampening */
@@ -106,8 +136,8 @@ FORMULA(nesterov) /* state m; also SGD with dampening */
 #ifdef NUMBERS
 NUMBERS(adagrad)
 {
-    n[0] = c->lr / (1 + (double)(c->update - 1) * ARGUMENT(c, lr_decay)), n[1] = c->weight_decay;
-    n[2] = ARGUMENT(c, eps), n[3] = c->update == 1 ? ARGUMENT(c, initial_accumulator) : 0;
+    n[0] = c->lr / (1 + (c->k - 1) * a->lr_decay), n[1] = c->weight_decay;
+    n[2] = a->eps, n[3] = c->k == 1 ? a->initial_accumulator : 0;
 }
 #elif defined FORMULA
 FORMULA(adagrad) /* state v */
@@ -122,8 +152,8 @@ FORMULA(adagrad) /* state v */
 NUMBERS(lion)
 {
     n[0] = c->lr, n[1] = 1 - c->lr * c->weight_decay;
-    n[2] = ARGUMENT(c, beta1), n[3] = 1 - ARGUMENT(c, beta1);
-    n[4] = ARGUMENT(c, beta2), n[5] = 1 - ARGUMENT(c, beta2);
+    n[2] = a->beta1, n[3] = 1 - a->beta1;
+    n[4] = a->beta2, n[5] = 1 - a->beta2;
 }
 #elif defined FORMULA
 FORMULA(lion) /* state m */
@@ -138,17 +168,18 @@ FORMULA(lion) /* state m */
 #ifdef NUMBERS
 NUMBERS(ademamix)
 {
-    const double k = (double)c->update, steps = ARGUMENT(c, alpha_steps);
-    const double beta1 = ARGUMENT(c, beta1), beta2 = ARGUMENT(c, beta2), last = ARGUMENT(c, beta3);
-    double beta3 = last, alpha = ARGUMENT(c, alpha);
+    const double k = c->k, steps = a->alpha_steps;
+    const double beta1 = a->beta1, beta2 = a->beta2, last = a->beta3;
+    double beta3 = last, alpha = a->alpha;
     if (k < steps) {
-        const double done = k / steps, log1 = log(beta1), log3 = log(last);
+        const double done = k / steps, log1 = LOG(beta1), log3 = LOG(last);
         alpha *= done;
-        if (beta1 > 0 && last > 0) beta3 = fmin(last, exp(log1 * log3 / ((1 - done) * log3 + done * log1)));
+        if (beta1 > 0 && last > 0) beta3 = EXP(log1 * log3 / ((1 - done) * log3 + done * log1));
+        beta3 = beta3 < last ? beta3 : last;
     }
     n[0] = c->lr, n[1] = c->weight_decay, n[2] = beta1, n[3] = 1 - beta1, n[4] = beta2, n[5] = 1 - beta2;
-    n[6] = beta3, n[7] = 1 - beta3, n[8] = alpha, n[9] = ARGUMENT(c, eps);
-    n[10] = 1 / (1 - pow(beta1, k)), n[11] = 1 / (1 - pow(beta2, k));
+    n[6] = beta3, n[7] = 1 - beta3, n[8] = alpha, n[9] = a->eps;
+    n[10] = 1 / (1 - POW(beta1, k)), n[11] = 1 / (1 - POW(beta2, k));
 }
 #elif defined FORMULA
 FORMULA(ademamix) /* states m, s, v */
@@ -166,11 +197,10 @@ FORMULA(ademamix) /* states m, s, v */
 #ifdef NUMBERS
 NUMBERS(schedule_free)
 {
-    const double share = c->option[OPTIMIZER_ARGUMENTS + SCHEDULE_FREE_SHARE];
-    n[0] = schedule_free_lr(c), n[1] = c->weight_decay, n[2] = ARGUMENT(c, beta1), n[3] = 1 - ARGUMENT(c, beta1);
-    n[4] = ARGUMENT(c, beta2), n[5] = 1 - ARGUMENT(c, beta2);
-    n[6] = 1 / (1 - pow(ARGUMENT(c, beta2), (double)c->update)), n[7] = ARGUMENT(c, eps);
-    n[8] = share, n[9] = 1 - share, n[10] = c->update == 1;
+    n[0] = schedule_free_lr(a, c->k, c->lr), n[1] = c->weight_decay, n[2] = a->beta1, n[3] = 1 - a->beta1;
+    n[4] = a->beta2, n[5] = 1 - a->beta2;
+    n[6] = 1 / (1 - POW(a->beta2, c->k)), n[7] = a->eps;
+    n[8] = c->share, n[9] = 1 - c->share, n[10] = c->k == 1;
 }
 #elif defined FORMULA
 /* The average is kept beside the weights, so that neither is computed from the other. */
@@ -192,12 +222,11 @@ FORMULA(schedule_free) /* states x, z, v */
 #ifdef NUMBERS
 NUMBERS(lamb_step) /* n[0] is yet to be multiplied by the trust ratio */
 {
-    const double k = (double)c->update;
-    const bool inside = ARGUMENT(c, eps_inside_sqrt) != 0;
-    n[0] = ARGUMENT(c, no_bias_correction) != 0
-               ? c->lr
-               : c->lr * sqrt(1 - pow(ARGUMENT(c, beta2), k)) / (1 - pow(ARGUMENT(c, beta1), k));
-    n[1] = inside ? ARGUMENT(c, eps) : 0, n[2] = inside ? 0 : ARGUMENT(c, eps), n[3] = c->weight_decay;
+    const double k = c->k;
+    const bool inside = a->eps_inside_sqrt != 0;
+    n[0] = a->no_bias_correction != 0 ? c->lr : c->lr * SQRT(1 - POW(a->beta2, k)) / (1 - POW(a->beta1, k));
+    n[1] = inside ? a->eps : 0, n[2] = inside ? 0 : a->eps, n[3] = c->weight_decay;
+    n[4] = a->beta1, n[5] = a->beta2; /* of lamb_moments */
 }
 #elif defined FORMULA
 FORMULA(lamb_step) /* states m, v */
@@ -211,16 +240,16 @@ FORMULA(lamb_step) /* states m, v */
 #ifdef NUMBERS
 NUMBERS(muon_momentum)
 {
-    const bool nesterov = ARGUMENT(c, muon_nesterov) != 0;
-    n[0] = ARGUMENT(c, l2) != 0 ? c->weight_decay : 0;
-    n[1] = ARGUMENT(c, muon_momentum), n[2] = 1 - ARGUMENT(c, muon_momentum);
+    const bool nesterov = a->muon_nesterov != 0;
+    n[0] = a->l2 != 0 ? c->weight_decay : 0;
+    n[1] = a->muon_momentum, n[2] = 1 - a->muon_momentum;
     n[3] = nesterov ? n[1] : 1, n[4] = nesterov ? n[2] : 0;
 }
 
 NUMBERS(muon_step) /* n[1] is yet to be multiplied by the scale of the matrix */
 {
-    n[0] = 1 - c->lr * (ARGUMENT(c, l2) != 0 ? 0 : c->weight_decay); /* L2 is in the momentum */
-    n[1] = ARGUMENT(c, muon_extra_scale);
+    n[0] = 1 - c->lr * (a->l2 != 0 ? 0 : c->weight_decay); /* L2 is in the momentum */
+    n[1] = c->lr;
 }
 #elif defined FORMULA
 FORMULA(muon_momentum) /* states m, and the gradient, which becomes what is orthogonalized */
@@ -235,5 +264,33 @@ FORMULA(muon_step) /* g: the orthogonalized matrix */
 {
     (void)s;
     *p = n[0] * *p - n[1] * g;
+}
+#endif
+
+#ifdef NUMBERS
+/* What continues from update to update, and follows from what was there before this one. */
+NUMBERS_OF_UPDATE void numbers_carry(const mega_numbers_args *a, double carried[MEGA_UPDATE_CARRIED], double *share)
+{
+    const double k = a->block->updates, lr = schedule_free_lr(a, k, a->lr);
+    for (int i = 0; i < MEGA_UPDATE_CARRIED; i++) carried[i] = a->block->carried[i];
+    *share = 0;
+    if (a->formula != MEGA_KERNEL_schedule_free) return;
+    if (lr > carried[MEGA_CARRIED_LR_MAX]) carried[MEGA_CARRIED_LR_MAX] = lr;
+    const double weight = POW(k, a->r) * POW(carried[MEGA_CARRIED_LR_MAX], a->weight_lr_power);
+    carried[MEGA_CARRIED_WEIGHT_SUM] += weight;
+    *share = weight > 0 ? weight / carried[MEGA_CARRIED_WEIGHT_SUM] : 0;
+}
+
+/* Writes the numbers of group g. */
+NUMBERS_OF_UPDATE void numbers_of_group(const mega_numbers_args *a, double share, int64_t g)
+{
+    const mega_update_group *group = &a->group[g];
+    const double common = group->decay != 0 ? a->weight_decay : 0;
+    const double decay = group->has_own_decay != 0 ? group->decay : common;
+    const numbers_given call = {a->block->updates, a->lr * group->lr_scale, decay, share};
+    double *n = a->number + g * MEGA_FORMULA_NUMBERS;
+#define NUMBERS_IF(name, ...) \
+    if (a->formula == MEGA_KERNEL_##name) numbers_##name(a, &call, n);
+    MEGA_FORMULAS(NUMBERS_IF) NUMBERS_IF(adamw) NUMBERS_IF(sgd)
 }
 #endif

@@ -28,6 +28,36 @@ enum { MEGA_FORMULA_NONE, MEGA_FORMULA_GRADIENT, MEGA_FORMULA_AS_IS, MEGA_FORMUL
 
 enum { MEGA_FORMULA_STATES = 3, MEGA_FORMULA_NUMBERS = 12 };
 
+/* Elements that an optimizer treats alike: a factor on the learning rate; with has_own_decay their weight decay,
+ * otherwise whether that of the step is theirs. */
+typedef struct mega_update_group {
+    double lr_scale, decay, has_own_decay;
+} mega_update_group;
+
+/* Options of optimizers from which numbers of a step follow: X(member of mega_optimizer_options). */
+/* clang-format off */
+#define MEGA_NUMBERS_OPTIONS(X) \
+    X(beta1) X(beta2) X(beta3) X(eps) X(no_bias_correction) X(l2) X(momentum) X(dampening) X(nesterov) X(lr_decay) \
+    X(initial_accumulator) X(alpha) X(alpha_steps) X(warmup_steps) X(r) X(weight_lr_power) X(eps_inside_sqrt) \
+    X(muon_momentum) X(muon_nesterov)
+/* clang-format on */
+
+/* The numbers that a formula takes in the update that the check has counted, for each group: of what this update's
+ * kernels are given, this alone and the check's differ from update to update. number [groups][MEGA_FORMULA_NUMBERS];
+ * block->carried advances. A refused update leaves both as they are. */
+typedef struct mega_numbers_args {
+    mega_kernel_head head;
+    double *number;
+    mega_update_block *block;
+    const mega_update_group *group;
+    int64_t groups;
+    int64_t formula; /* its mega_kernel_id: of MEGA_FORMULAS, adamw or sgd */
+    double lr, weight_decay;
+#define MEGA_NUMBERS_MEMBER(name) double name;
+    MEGA_NUMBERS_OPTIONS(MEGA_NUMBERS_MEMBER)
+#undef MEGA_NUMBERS_MEMBER
+} mega_numbers_args;
+
 /* Updates elements by themselves, in one sweep. p, state[], g [count] acc; weight [count] head.dtype receives the
  * rounded p, or is NULL. */
 typedef struct mega_formula_args {
@@ -35,14 +65,16 @@ typedef struct mega_formula_args {
     void *p, *state[MEGA_FORMULA_STATES], *weight /* or NULL */;
     const void *g;
     int64_t count;
-    double grad_factor, number[MEGA_FORMULA_NUMBERS];
+    double grad_factor;
+    const double *number;           /* [MEGA_FORMULA_NUMBERS] */
+    double times;                   /* by which number[1] is multiplied */
     const double *scale;            /* [1] by which number[0] is multiplied, or NULL */
     const mega_update_block *block; /* or NULL */
 } mega_formula_args;
 
-/* The first pass of Lamb: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2, with g times grad_factor; sums[0] += squares
- * of p, sums[1] += squares of the step u = m / (sqrt(v + eps_inside) + eps_outside) + weight_decay p. The sums are
- * taken in chunks of 16,384 elements, which are added in order. p, m, v, g [count] acc. */
+/* The first pass of Lamb, with the numbers of lamb_step: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2, with g times
+ * grad_factor; sums[0] += squares of p, sums[1] += squares of the step u = m / (sqrt(v + inside) + outside) + decay p.
+ * The sums are taken in chunks of 16,384 elements, which are added in order. p, m, v, g [count] acc. */
 enum { MEGA_LAMB_CHUNK = 16384 };
 typedef struct mega_lamb_moments_args {
     mega_kernel_head head;
@@ -50,7 +82,8 @@ typedef struct mega_lamb_moments_args {
     void *m, *v;
     const void *p, *g;
     int64_t count;
-    double beta1, beta2, eps_inside, eps_outside, weight_decay, grad_factor;
+    double grad_factor;
+    const double *number;           /* [MEGA_FORMULA_NUMBERS]: 1: inside, 2: outside, 3: decay, 4, 5: b1, b2 */
     const mega_update_block *block; /* or NULL */
 } mega_lamb_moments_args;
 
@@ -126,7 +159,7 @@ typedef struct mega_polynomial_args {
 #define MEGA_KERNELS_OPTIMIZERS(X) \
     X(amsgrad) X(one_bit_momentum) X(one_bit) X(nesterov) X(adagrad) X(lion) X(ademamix) X(schedule_free) \
     X(lamb_step) X(muon_momentum) X(muon_step) \
-    X(lamb_moments) X(lamb_ratio) X(exchange) X(running) X(state_sums) \
+    X(numbers) X(lamb_moments) X(lamb_ratio) X(exchange) X(running) X(state_sums) \
     X(matrix_squares) X(matrix_scale) X(mirror) X(polynomial)
 /* clang-format on */
 

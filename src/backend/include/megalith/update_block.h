@@ -13,15 +13,19 @@ typedef enum mega_update_verdict {
     MEGA_UPDATE_NUMBERS_ARE_WRONG /* a rate, a decay or a factor that no float holds, or a rate below 0 */
 } mega_update_verdict;
 
+/* What a schedule-free optimizer continues from update to update, all 0 before the first. */
+enum { MEGA_CARRIED_LR_MAX, MEGA_CARRIED_WEIGHT_SUM, MEGA_UPDATE_CARRIED };
+
 /* All members are double, so that it is an array too. The first three are the sums that the check looks at, as the
- * kernel of norms writes them; the others are what it writes. */
+ * kernel of norms writes them, begun anew in each step; the others stay from step to step. */
 typedef struct mega_update_block {
     double squares, zeros, not_finite; /* of the gradients in memory */
     double grad_norm;                  /* of the gradients of the step */
     double clip_factor;                /* min(1, clip / (grad_norm + 1e-6)) */
     double grad_factor;                /* by which an optimizer multiplies the gradients in memory */
-    double updates;                    /* made so far, with this one: the bias correction of an optimizer counts them */
-    double verdict;                    /* mega_update_verdict */
+    double updates;                    /* made so far, with this one: those that were refused do not count */
+    double carried[MEGA_UPDATE_CARRIED];
+    double verdict; /* mega_update_verdict */
 } mega_update_block;
 
 /* Whether an update must leave everything as it is. A verdict stays until the host sets it back. */

@@ -7,7 +7,8 @@
 /* Numbers that continue from update to update, by name; a checkpoint keeps them. */
 int mega_optimizer_num_numbers(const mega_optimizer *o);
 const char *mega_optimizer_number_name(const mega_optimizer *o, int number);
-double *mega_optimizer_number(mega_optimizer *o, int number);
+double mega_optimizer_number(const mega_optimizer *o, int number);
+void mega_optimizer_set_number(mega_optimizer *o, int number, double value);
 
 /* 1-bit Adam: the last states are what compression has lost on this rank so far: num_errors of them, the first for the
  * whole parameter, the second for this rank's chunk of it (comm/compressed.h). has_errors: there are any that count. */

@@ -60,9 +60,12 @@ mega_update_step *mega_update_step_block(mega_update *u);
 int mega_update_num_instructions(const mega_update *u);
 /* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
  * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
- * it then returns MEGA_OK, and nothing was updated. Returns MEGA_ERR_USAGE for a learning rate below 0, or numbers that
- * are not finite in the step block. */
+ * nothing was updated or counted, and it returns MEGA_OK, but MEGA_ERR_USAGE for MEGA_UPDATE_NUMBERS_ARE_WRONG: a
+ * learning rate below 0, or numbers that are not finite in the step block. */
 mega_status mega_update_run(mega_update *u, mega_update_part part);
+/* After a verdict that is not MEGA_UPDATE_IS_FINITE all later updates change nothing and have the same verdict, until
+ * this call. So a host that learns of a failed update late finds everything as it was before that one. */
+void mega_update_clear(mega_update *u);
 
 /* The gathers of new weights may still be in progress when mega_update_run returns. These calls wait for them: a
  * forward for those of a bucket just before it reads them, everything else for all. Collective in the sense of
