@@ -27,7 +27,8 @@ static int kernels_of(const mega_optimizer *o, mega_kernel_id list[4])
 mega_status optimizer_load(const mega_optimizer *o)
 {
     static const mega_kernel_id of_all[] = {MEGA_KERNEL_zero,    MEGA_KERNEL_accumulate, MEGA_KERNEL_loss_add,
-                                            MEGA_KERNEL_convert, MEGA_KERNEL_norm,       MEGA_KERNEL_check};
+                                            MEGA_KERNEL_convert, MEGA_KERNEL_norm,       MEGA_KERNEL_check,
+                                            MEGA_KERNEL_numbers};
     mega_kernel_id own[4];
     const int count = o->builtin != NULL ? kernels_of(o, own) : 0;
     if (o->options.backend != MEGA_BACKEND_CUDA) return MEGA_OK;

@@ -4,8 +4,7 @@
 # end with a message. `make check-device` runs 20 iterations of 4 layers, and lets more calls fail.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/two_devices.sh"
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
 
 base+=(--lr-decay-iters 20)
@@ -16,24 +15,7 @@ options=("${base[@]}" --log-interval 1 --eval-interval 100 --train-iters $iterat
 llama=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
     --untie-embeddings-and-output-weights --num-query-groups 2 --ffn-hidden-size 48)
 
-# train NAME OPTIONS…: leaves the losses and norms of the iterations and of evaluations in NAME.losses
-train() {
-    local name=$1
-    shift
-    timeout 300 "$MEGALITH" pretrain_gpt "${options[@]}" "$@" >"$name.log" 2>&1 || { note "$name: $(tail -2 "$name.log")"; return 1; }
-    grep -oE '(lm loss|lm loss value|grad norm): [0-9.E+-]+' "$name.log" | awk '{ print $NF }' >"$name.losses"
-}
-# alike NAME OTHER TOLERANCE: as many numbers, none of which differ by more
-alike() {
-    paste "$1.losses" "$2.losses" | awk -v most="$3" '
-        NF != 2 || $1 == "" { wrong = wrong " line " NR " is missing;" ; next }
-        { d = $1 - $2; d = d < 0 ? -d : d; n++; if (d > most * $1) wrong = wrong " " $1 " and " $2 ";" }
-        END { if (n < 8) wrong = wrong " only " n + 0 " numbers"; if (wrong != "") print wrong }' >difference
-    [ ! -s difference ] || note "$1 and $2:$(cat difference)"
-}
-
-train probe --train-iters 1 --eval-iters 0 --device cuda
-! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+probe_device
 grep -q '^computing on cuda:0: software device, compute capability' probe.log || note "no line says what computes"
 
 train gpt_cpu --device cpu && train gpt_gpu --device cuda && alike gpt_cpu gpt_gpu 1e-5
