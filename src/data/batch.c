@@ -26,6 +26,7 @@ struct mega_batch {
     column column[MEGA_INPUTS];
     int columns;
     int64_t capacity, samples;
+    int64_t part; /* samples whose weights a loss is divided by; 0: all */
     uint32_t seed;
     mega_sample *sample;
     void *memory; /* of the columns */
@@ -65,7 +66,7 @@ static mega_status read_input(const mega_program_named *t, int64_t samples, mega
     *out = (mega_batch_input){.dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32,
                               .per_sample = count / samples,
                               .below = t->below,
-                              .classes = t->classes,
+                              .classes = t->is_checked_late ? 0 : t->classes,
                               .ignored = t->ignored};
     if (t->weights != NULL) snprintf(out->weights, sizeof out->weights, "%s", t->weights);
     snprintf(out->name, sizeof out->name, "%s", t->name);
@@ -109,9 +110,15 @@ mega_status mega_batch_create_like(const mega_batch *other, mega_batch **out)
 {
     MEGA_TRY(mega_batch_create(other->capacity, out));
     (*out)->columns = other->columns;
+    (*out)->part = other->part;
     for (int i = 0; i < other->columns; i++)
         (*out)->column[i] = (column){.input = other->column[i].input, .is_read = other->column[i].is_read};
     return MEGA_OK;
+}
+
+void mega_batch_set_part(mega_batch *b, int64_t samples)
+{
+    b->part = samples;
 }
 
 void mega_batch_destroy(mega_batch *b)
@@ -344,13 +351,23 @@ static const float *weights_of(const mega_batch *b, const column *labels)
     return are_alike ? (const float *)(const void *)b->column[at].values : NULL;
 }
 
-static mega_status check_weights(const mega_batch *b, const column *labels)
+/* A loss is divided by the weights of the rows whose label is not ignored; if they sum to 0, no row counts. */
+static mega_status check_weights(const mega_batch *b, const column *labels, const float *weight)
 {
-    const float *weight = weights_of(b, labels);
-    double sum = 0; /* the loss is divided by it; 0: no row counts */
-    for (int64_t i = 0; weight != NULL && i < b->samples * labels->input.per_sample; i++) sum += weight[i];
-    if (!(sum < 0)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": weights sum to %g; expected 0 or more", labels->input.weights, sum);
+    const int32_t *label = (const int32_t *)(const void *)labels->values;
+    const int64_t n = labels->input.per_sample, part = b->part > 0 ? b->part : b->samples;
+    for (int64_t first = 0; weight != NULL && first < b->samples; first += part) {
+        const int64_t end = first + part < b->samples ? first + part : b->samples;
+        double sum = 0;
+        for (int64_t i = first * n; i < end * n; i++) sum += label[i] == labels->input.ignored ? 0 : (double)weight[i];
+        if (!(sum < 0)) continue;
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "input \"%s\": weights sum to %g in micro-batch %lld (samples %lld to %lld, rows %lld to %lld "
+                         "of the batch); expected 0 or more, because its loss is divided by them",
+                         labels->input.weights, sum, (long long)(first / part), (long long)b->sample[first].index,
+                         (long long)b->sample[end - 1].index, (long long)first, (long long)end - 1);
+    }
+    return MEGA_OK;
 }
 
 static mega_status check_labels(const mega_batch *b, const column *c, const mega_sample *s)
@@ -358,7 +375,7 @@ static mega_status check_labels(const mega_batch *b, const column *c, const mega
     const int64_t n = c->input.per_sample, first = s->row * n;
     const int32_t *label = (const int32_t *)(const void *)c->values + first;
     const float *weight = weights_of(b, c);
-    if (s->row == 0) MEGA_TRY(check_weights(b, c));
+    if (s->row == 0) MEGA_TRY(check_weights(b, c, weight));
     for (int64_t i = 0; i < n; i++) {
         if ((label[i] >= 0 && label[i] < c->input.classes) || label[i] == c->input.ignored) continue;
         if (weight != NULL && weight[first + i] == 0) continue;
@@ -458,7 +475,7 @@ static void batch_convert(void *out, mega_dtype dtype, const float *in, int64_t 
 /* Whether these labels say of the rows of the program's input t which of them count. */
 static bool leaves_out(const mega_program_named *labels, const mega_program *p, const mega_program_named *t)
 {
-    return labels->classes > 0 && labels->weights != NULL && strcmp(labels->weights, t->name) == 0 &&
+    return labels->leaves_out && labels->weights != NULL && strcmp(labels->weights, t->name) == 0 &&
            mega_program_tensor_bytes(p, labels->name) == mega_program_tensor_bytes(p, t->name);
 }
 
@@ -538,40 +555,14 @@ static void source_write(const source *s, const mega_program *p, char *to)
             mega_device_write(to + (size_t)i * bytes, source_values(s, i, 0), bytes);
 }
 
-/* Numbers of the engine as labels. */
-static mega_status check_own_labels(const source *s)
-{
-    const mega_program_named *t = &s->of;
-    int64_t wrong = 0, first = 0;
-    int32_t label = 0, first_label = 0;
-    for (int64_t i = t->dim[0] - 1; i >= 0; i--) {
-        source_read_whole(s, (part){i / s->per_sample, i % s->per_sample, 1}, &label);
-        if ((label >= 0 && label < t->classes) || label == t->ignored) continue;
-        wrong++;
-        first = i;
-        first_label = label;
-    }
-    if (wrong == 0) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "input \"%s\": %lld of %lld rows have labels that are no classes, the first of them %d in row %lld; "
-        "expected 0 to %lld, one of %lld classes, or %d, which is ignored",
-        t->name, (long long)wrong, (long long)t->dim[0], first_label, (long long)first, (long long)t->classes - 1,
-        (long long)t->classes, t->ignored);
-}
-
-mega_status mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
+void mega_batch_load(const mega_batch *b, int64_t first, int64_t samples, mega_program *p, int slot)
 {
     mega_program_named t;
     source s;
-    mega_status st = MEGA_OK;
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         char *to = find_source(b, first, samples, &t, &s) ? mega_program_tensor(p, t.name, slot) : NULL;
-        if (to == NULL) continue;
-        if (s.column == NULL && t.classes > 0 && st == MEGA_OK) st = check_own_labels(&s);
-        source_write(&s, p, to);
+        if (to != NULL) source_write(&s, p, to);
     }
-    return st;
 }
 
 mega_status mega_batch_check_shorter(const mega_batch *b, const mega_program *p, int64_t samples, int64_t positions,

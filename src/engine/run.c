@@ -159,11 +159,12 @@ static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
         const int64_t first = x->micro_batch * e->options.micro_batch;
         mega_program *p = engine_program_of(&e->programs.chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));
-        if (loads)
-            MEGA_TRY(run_keep_failure(
-                e, mega_batch_load(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot)));
+        if (loads) mega_batch_load(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot);
         if (e->runs.filled != NULL) mega_program_step(p)->kv_length = e->runs.filled + first;
         MEGA_TRY(run_keep_failure(e, mega_program_forward(p, x->slot)));
+        if (loads)
+            MEGA_TRY(run_keep_failure(
+                e, mega_batch_check_labels(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot)));
         engine_outputs_note(&e->programs.chunk[x->chunk], p, x->slot);
         MEGA_TRY(stage_after(s, x));
     }

@@ -16,9 +16,15 @@ void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
 }
 
 /* Copies micro-batch m of the batch into the inputs of one slot. */
-static mega_status step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
+static void step_fill_inputs(const mega_engine *e, mega_program *p, int slot, int64_t m)
 {
-    return mega_batch_load(e->data.batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
+    mega_batch_load(e->data.batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
+}
+
+/* After the forward of micro-batch m: labels that only the program knows. */
+static mega_status step_check_labels(const mega_engine *e, const mega_program *p, int slot, int64_t m)
+{
+    return mega_batch_check_labels(e->data.batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
 /* ---- what scales a gradient: see train_batch ---- */
@@ -50,7 +56,7 @@ static double expected_over_found(const mega_engine *e, const engine_sums *sums,
     for (int i = 0; i < e->model.num_losses; i++) {
         const double weight = sums->of[i][LOSS_WEIGHT];
         if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0)
-            return weight > 0 ? (double)expected_positions(e) / weight : 0;
+            return weight != 0 ? (double)expected_positions(e) / weight : 0;
     }
     return 1.0;
 }
@@ -67,11 +73,9 @@ double engine_correction(const mega_engine *e, const engine_sums *sums, const me
 static mega_status step_forward(mega_engine *e, const mega_schedule_step *s)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
-    mega_error_record wrong = {.code = MEGA_OK};
-    const mega_status loaded = step_fill_inputs(e, p, s->slot, s->micro_batch);
-    if (loaded != MEGA_OK) mega_error_get_of(loaded, &wrong);
-    MEGA_TRY(mega_program_forward(p, s->slot)); /* also after a mistake: other ranks wait for its messages */
-    if (loaded != MEGA_OK) return mega_error_restore(&wrong);
+    step_fill_inputs(e, p, s->slot, s->micro_batch);
+    MEGA_TRY(mega_program_forward(p, s->slot));
+    MEGA_TRY(step_check_labels(e, p, s->slot, s->micro_batch));
     engine_outputs_note(&e->programs.chunk[s->chunk], p, s->slot);
     engine_losses_add(e, &e->programs.chunk[s->chunk].train_io[s->slot], 1);
     return MEGA_OK;
@@ -231,9 +235,10 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
 {
     mega_program *p = e->programs.chunk[s->chunk].evaluate;
-    MEGA_TRY(step_keep_failure(sums, step_fill_inputs(e, p, 0, s->micro_batch)));
+    step_fill_inputs(e, p, 0, s->micro_batch);
     if (e->watch.search != NULL) engine_search_before(e->watch.search);
     MEGA_TRY(step_keep_failure(sums, mega_program_forward(p, 0)));
+    MEGA_TRY(step_keep_failure(sums, step_check_labels(e, p, 0, s->micro_batch)));
     engine_outputs_note(&e->programs.chunk[s->chunk], p, 0);
     if (e->watch.search != NULL) engine_search_after(e, s);
     const double times = engine_evaluated_times(e, s->micro_batch);

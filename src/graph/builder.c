@@ -90,13 +90,18 @@ static mega_status builder_check_input(const mega_builder *b, const char *name, 
                      b->path, name, (long long)positions, (long long)channels);
 }
 
+static bool builder_leaves_to_engine(const char *name)
+{
+    return strcmp(name, "sample_id") == 0 || strcmp(name, "seq_position") == 0;
+}
+
 /* If the program has an input of the engine for rows of another length, such as those of an encoder, the one of these
  * rows is another input: NAME.POSITIONS. */
 static const char *name_by_positions(const mega_builder *b, const char *name, int64_t positions, char other[INPUT_NAME])
 {
     const int32_t id = find_named(b->graph, name);
-    const bool is_of_engine = strcmp(name, "sample_id") == 0 || strcmp(name, "seq_position") == 0;
-    if (id == 0 || !is_of_engine || b->graph->tensor[id].shape.dim[0] == b->samples * positions) return name;
+    if (id == 0 || !builder_leaves_to_engine(name) || b->graph->tensor[id].shape.dim[0] == b->samples * positions)
+        return name;
     snprintf(other, INPUT_NAME, "%s.%lld", name, (long long)positions);
     return other;
 }
@@ -110,9 +115,14 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
     if (g->status != MEGA_OK) return mega_none();
     if (channels > 0 && dtype == MEGA_F32) dtype = g->dtype;
     const int64_t dim[2] = {mega_extent_mul(b->samples, positions), channels};
+    const bool by_engine = builder_leaves_to_engine(name);
     name = name_by_positions(b, name, positions, other);
     const int32_t id = find_named(g, name);
-    if (id == 0) return mega_graph_input(g, name, dtype, channels == 0 ? 1 : 2, dim);
+    if (id == 0) {
+        const mega_tensor input = mega_graph_input(g, name, dtype, channels == 0 ? 1 : 2, dim);
+        if (input.id != 0) g->tensor[input.id].is_of_engine = by_engine;
+        return input;
+    }
     const graph_tensor *t = &g->tensor[id];
     const tensor_shape asked = {dtype, channels == 0 ? 1 : 2, {dim[0], dim[1], 0, 0}};
     char a[96], f[96];

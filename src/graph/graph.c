@@ -212,26 +212,6 @@ static graph_tensor *input_of(const mega_graph *g, int32_t id)
     return t->role == ROLE_INPUT ? t : NULL;
 }
 
-void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes)
-{
-    graph_tensor *t = input_of(g, labels.id);
-    const graph_tensor *w = input_of(g, weights.id);
-    if (t == NULL || t->shape.dtype != MEGA_I32 || classes <= 0) return;
-    if (t->classes == 0 || classes < t->classes) t->classes = classes;
-    if (w != NULL) t->weights = (int32_t)(w - g->tensor);
-}
-
-bool mega_graph_leaves_out(const mega_graph *g, mega_tensor labels, mega_tensor weights)
-{
-    const graph_tensor *t = input_of(g, labels.id), *w = input_of(g, weights.id);
-    if (t == NULL || w == NULL) return false;
-    const int32_t id = (int32_t)(w - g->tensor);
-    if (t->weights != 0 && t->weights != id) return false;
-    for (int32_t i = 1; i < g->num_tensors; i++)
-        if (g->tensor[i].weights == id && &g->tensor[i] != t) return false;
-    return true;
-}
-
 void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
 {
     graph_tensor *t = input_of(g, labels.id);

@@ -63,9 +63,13 @@ typedef struct graph_tensor {
                             it */
     bool is_scaled;      /* of a root: a gradient that the loss scale multiplies (finite.c) */
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
-    int64_t classes;     /* ROLE_INPUT, i32: they are labels, of so many classes; 0: they are not */
+    bool is_of_engine;   /* ROLE_INPUT: the engine fills it, not the data */
+    bool is_of_head;     /* the losses that a head computes */
+    int64_t classes;     /* i32, labels pass: they are labels, of so many classes; 0: they are not */
     int32_t weights;     /* of such labels: the input whose zeros exempt rows; 0: none */
-    bool has_ignored;    /* of such labels: `ignored` counts for no row; else -100 */
+    bool leaves_out;     /* of such labels: the host sets `weights` to 0 in rows of the ignored label */
+    bool is_checked_late; /* of such labels: by an instruction, not by the host */
+    bool has_ignored;     /* of such labels: `ignored` counts for no row; else -100 */
     int32_t ignored;
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */
@@ -134,9 +138,11 @@ typedef struct op_attr {
     int param;            /* grad_begin, grad_keep: number of a parameter, which is in `bucket` */
     int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first
                       element */
-    int64_t valid;        /* cross-entropy: columns without padding; labelled_sum: classes; row_sum_grad: columns */
-    int64_t rows;         /* masked_sum without a mask: number of rows; rows_grad: rows of the result */
-    int64_t group;        /* mean_rows, batch_norm: rows per group */
+    int64_t
+        valid; /* cross-entropy: columns without padding; labelled_sum, label_weights: classes; row_sum_grad: columns */
+    int32_t ignored; /* label_weights: the label that counts for no row */
+    int64_t rows;    /* masked_sum without a mask: number of rows; rows_grad: rows of the result */
+    int64_t group;   /* mean_rows, batch_norm: rows per group */
     mega_attention_shape attention;
     mega_rope_shape rope; /* the graph owns its frequencies */
     mega_axis axis;
@@ -372,10 +378,6 @@ void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
  * `table`. */
 void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
 void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
-/* The same for labels of `classes` classes; weights: of their rows, or 0 */
-void mega_graph_label(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
-/* Whether rows of an ignored label can be left out by these weights: they are an input, of these labels alone. */
-bool mega_graph_leaves_out(const mega_graph *g, mega_tensor labels, mega_tensor weights);
 void mega_graph_note_table(mega_graph *g, mega_tensor table); /* if it is a parameter, sets mega_param.is_table */
 
 /* shape.c */
@@ -427,6 +429,7 @@ double mega_op_masked_flops(const mega_graph *g, const instruction *op);
 mega_status mega_pass_differentiate(mega_graph *g);
 void mega_graph_mark_needed(mega_graph *g); /* sets needs_gradient of every tensor */
 void mega_graph_drop_marks(mega_graph *g);  /* removes ops that only the differentiate pass reads (copy_to_group) */
+mega_status mega_pass_labels(mega_graph *g);
 mega_status mega_pass_recompute(mega_graph *g);
 mega_status mega_pass_place(mega_graph *g);
 mega_status mega_pass_fuse(mega_graph *g);

@@ -41,6 +41,7 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
     const pass passes[] = {
         {"differentiate", o->differentiate ? mega_pass_differentiate : NULL},
         {"differentiate", without_marks},
+        {"labels", mega_pass_labels},
         {"recompute", o->differentiate ? mega_pass_recompute : NULL},
         {"fuse", o->no_fusion ? NULL : mega_pass_fuse},
         {"schedule", mega_pass_schedule},
@@ -415,11 +416,37 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
                                 .num_dims = t->shape.num_dims,
                                 .below = t->below,
                                 .classes = t->classes,
+                                .is_checked_late = t->is_checked_late,
+                                .leaves_out = t->leaves_out,
                                 .ignored = t->has_ignored ? t->ignored : MEGA_IGNORED_LABEL};
     for (int i = 0; i < p->g->names.num_named && t->weights != 0; i++)
         if (p->g->names.named[i].tensor == t->weights) out->weights = p->g->names.named[i].name;
     for (int d = 0; d < out->num_dims; d++) out->dim[d] = t->shape.dim[d];
     return true;
+}
+
+bool mega_program_wrong_labels(const mega_program *p, int slot, mega_program_mistake *out)
+{
+    int32_t wrong[3] = {0};
+    for (int i = 0; i < p->g->num_forward; i++) {
+        const instruction *op = &p->g->op[i];
+        if (op->kind != OP_LABEL_WEIGHTS || op->out[LABEL_WEIGHTS_WRONG] == 0) continue;
+        mega_device_read(wrong, mega_program_address(p, op->out[LABEL_WEIGHTS_WRONG], slot), sizeof wrong);
+        if (wrong[0] == 0) continue;
+        const graph_tensor *labels = &p->g->tensor[op->in[LABEL_WEIGHTS_LABELS]];
+        const graph_tensor *whole = &p->g->tensor[mega_graph_root(p->g, op->in[LABEL_WEIGHTS_LABELS])];
+        *out = (mega_program_mistake){.labels = labels->name,
+                                      .is_input = whole->role == ROLE_INPUT,
+                                      .wrong = wrong[0],
+                                      .rows = labels->shape.dim[0],
+                                      .row = (labels->role == ROLE_VIEW ? labels->offset : 0) + wrong[1],
+                                      .all_rows = mega_shape_count(&whole->shape),
+                                      .classes = op->attr.valid,
+                                      .label = wrong[2],
+                                      .ignored = whole->has_ignored ? whole->ignored : op->attr.ignored};
+        return true;
+    }
+    return false;
 }
 
 mega_dtype mega_program_acc_dtype(const mega_program *p)

@@ -291,6 +291,24 @@ static void check_labelled_sum(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_labelled_sum, &mega_cpu_labelled_sum, &a, &a.head);
 }
 
+static void check_label_weights(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int way = 0; way < 8; way++) {
+        check k = check_begin("label_weights", type, "%lld of %lld, %d", (long long)rows, (long long)cols, way);
+        mega_label_weights_args a = {.rows = rows, .classes = cols, .ignored = way % 2 == 0 ? -1 : 0};
+        a.labels = integers(&k, rows, -1, (int32_t)cols + 2);
+        a.num_given = way < 4 || rows % 3 != 0 ? rows : rows / 3;
+        a.num_masks = rows % 2 == 0 ? rows / 2 : rows;
+        float *given = check_input(&k, acc_type(&k), a.num_given);
+        for (int64_t i = 0; i < a.num_given && type != MEGA_F64; i += 2) given[i] = 0.0F;
+        a.given = way % 4 != 1 ? given : NULL;
+        a.mask = way != 3 ? check_input(&k, MEGA_F32, a.num_masks) : NULL;
+        a.weights = way != 5 ? check_output_add(&k, "weights", MEGA_F32, rows) : NULL;
+        a.wrong = check_output_add(&k, "wrong", MEGA_I32, 3);
+        check_run(&k, &mega_plain_label_weights, &mega_cpu_label_weights, &a, &a.head);
+    }
+}
+
 static void check_masked_sum_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
     check k = check_begin("masked_sum_grad", type, "%lld", (long long)(rows * cols));

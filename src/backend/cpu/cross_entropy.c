@@ -28,3 +28,11 @@ static void cpu_labelled_sum_run(const mega_queue *queue, const void *args)
 }
 
 const mega_kernel mega_cpu_labelled_sum = {.name = "labelled_sum", .run = cpu_labelled_sum_run};
+
+/* The same: two numbers per row. */
+static void cpu_label_weights_run(const mega_queue *queue, const void *args)
+{
+    mega_plain_label_weights.run(queue, args);
+}
+
+const mega_kernel mega_cpu_label_weights = {.name = "label_weights", .run = cpu_label_weights_run};

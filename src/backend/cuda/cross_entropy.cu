@@ -60,3 +60,36 @@ KERNEL(labelled_sum, mega_labelled_sum_args, ROW_THREADS)
     sum = block_sum_double(sum, part);
     if (thread_x() == 0) *(float *)a.sum = (float)sum;
 }
+
+/* Returns the weight of a row. */
+BODY float label_weight(const mega_label_weights_args *a, int64_t row)
+{
+    float weight = 1.0f;
+    if (a->given != NULL) weight = ((const float *)a->given)[row / (a->rows / a->num_given)];
+    if (a->mask != NULL) weight *= a->mask[row / (a->rows / a->num_masks)];
+    return weight;
+}
+
+BODY bool is_wrong_label(const mega_label_weights_args *a, int64_t row)
+{
+    const int32_t label = a->labels[row];
+    return !is_class(label, a->classes) && label != a->ignored && label_weight(a, row) != 0.0f;
+}
+
+KERNEL(label_weights, mega_label_weights_args, ROW_THREADS)
+{
+    SHARED(double, part);
+    double sum = 0.0;
+    for (int64_t i = thread_x(); i < a.rows; i += ROW_THREADS) {
+        const bool counts = is_class(a.labels[i], a.classes) && a.labels[i] != a.ignored;
+        if (a.weights != NULL) a.weights[i] = counts ? label_weight(&a, i) : 0.0f;
+        sum += is_wrong_label(&a, i) ? 1.0 : 0.0;
+    }
+    sum = block_sum_double(sum, part);
+    if (thread_x() != 0) return;
+    int64_t first = 0;
+    while (sum > 0.0 && !is_wrong_label(&a, first)) first++;
+    a.wrong[0] = (int32_t)sum;
+    a.wrong[1] = (int32_t)first;
+    a.wrong[2] = sum > 0.0 ? a.labels[first] : 0;
+}

@@ -288,6 +288,7 @@ ONE(accuracy, mega_accuracy_args, by_rows(FOR_TYPE(accuracy, a->logits_dtype), a
 ONE(cross_entropy, mega_cross_entropy_args, by_rows(FOR_TYPE(cross_entropy, a->logits_dtype), a->rows))
 ONE(cross_entropy_grad, mega_cross_entropy_grad_args, by_rows(FOR_TYPE(cross_entropy_grad, a->logits_dtype), a->rows))
 ONE(labelled_sum, mega_labelled_sum_args, alone("labelled_sum", ROW_THREADS))
+ONE(label_weights, mega_label_weights_args, alone("label_weights", ROW_THREADS))
 ONE(row_sum, mega_row_sum_args, by_rows(FOR_TYPE(row_sum, a->x_dtype), a->rows))
 ONE(row_sum_grad, mega_row_sum_grad_args, by_tiles(FOR_TYPE(row_sum_grad, a->x_dtype), a->rows, a->cols))
 ONE(mean_rows, mega_mean_rows_args, by_tiles(TYPED(mean_rows), a->rows, a->cols))
@@ -547,6 +548,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(cross_entropy),
     ROW_OF(cross_entropy_grad, cross_entropy),
     ROW_OF(labelled_sum, cross_entropy),
+    ROW_OF(label_weights, cross_entropy),
     ROW(row_sum),
     ROW_OF(row_sum_grad, row_sum),
     ROW(mean_rows),

@@ -1,6 +1,7 @@
 /* Cross-entropy of whole rows of logits, its gradient, and the weight of its rows: plain kernel (ops_loss.h). */
 #include "backend_impl.h"
 #include <math.h>
+#include <string.h>
 
 static bool is_class(int32_t label, int64_t classes)
 {
@@ -56,6 +57,34 @@ static void plain_labelled_sum_run(const mega_queue *queue, const void *args)
     put(a->sum, acc_of(a->head.dtype), 0, sum);
 }
 
+/* Returns the weight of a row. */
+static double label_weight(const mega_label_weights_args *a, int64_t row)
+{
+    double weight = 1.0;
+    if (a->given != NULL) weight = get(a->given, acc_of(a->head.dtype), row / (a->rows / a->num_given));
+    if (a->mask != NULL) weight *= (double)a->mask[row / (a->rows / a->num_masks)];
+    return weight;
+}
+
+static void plain_label_weights_run(const mega_queue *queue, const void *args)
+{
+    const mega_label_weights_args *a = args;
+    int32_t wrong[3] = {0};
+    (void)queue;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const int32_t label = a->labels[r];
+        const double weight = label_weight(a, r);
+        const bool counts = is_class(label, a->classes) && label != a->ignored;
+        if (a->weights != NULL) a->weights[r] = counts ? (float)weight : 0.0F;
+        if (counts || label == a->ignored || weight == 0.0) continue;
+        if (wrong[0]++ > 0) continue;
+        wrong[1] = (int32_t)r;
+        wrong[2] = label;
+    }
+    memcpy(a->wrong, wrong, sizeof wrong);
+}
+
 const mega_kernel mega_plain_cross_entropy = {.name = "cross_entropy", .run = plain_cross_entropy_run};
 const mega_kernel mega_plain_cross_entropy_grad = {.name = "cross_entropy_grad", .run = plain_cross_entropy_grad_run};
 const mega_kernel mega_plain_labelled_sum = {.name = "labelled_sum", .run = plain_labelled_sum_run};
+const mega_kernel mega_plain_label_weights = {.name = "label_weights", .run = plain_label_weights_run};

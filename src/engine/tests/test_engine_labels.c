@@ -8,8 +8,14 @@
 
 enum { CLASSES = 3, PIXELS = 4, COUNT = 16 };
 
+/* How rows are weighed, where they are: by the data, by a value that the model computes of it, or by the model, which
+ * multiplies or sums the losses of rows. */
+typedef enum weighing { BY_DATA, BY_VALUE, BY_PRODUCT, BY_SUM, BY_PRODUCT_AND_SUM, WEIGHINGS, BY_ITSELF } weighing;
+
 /* What the model and its data are. */
 typedef struct digits {
+    weighing by;
+    bool in_float; /* weights are f32, and so are values that the model computes of them in fp32 only */
     bool has_weights, has_ignored, is_of_rows, is_own, has_accuracy;
     int32_t ignored;
     int32_t label[COUNT];
@@ -17,6 +23,16 @@ typedef struct digits {
 } digits;
 
 static digits now;
+
+static mega_loss weighted_loss(const mega_builder *b, mega_tensor logits, mega_tensor labels, mega_tensor weights)
+{
+    if (now.by == BY_DATA) return mega_cross_entropy(b, logits, labels, weights);
+    if (now.by == BY_VALUE) return mega_cross_entropy(b, logits, labels, mega_scale(b, weights, 1));
+    const mega_tensor losses = mega_scale(b, mega_row_cross_entropy(b, logits, labels), 1);
+    if (now.by == BY_SUM) return mega_sum(b, losses, weights);
+    if (now.by == BY_ITSELF) return mega_sum(b, mega_mul(b, losses, losses), mega_none());
+    return mega_sum(b, mega_mul(b, losses, weights), now.by == BY_PRODUCT ? mega_none() : mega_scale(b, weights, 1));
+}
 
 static void describe(const mega_builder *b, const void *self, mega_flow *f)
 {
@@ -29,7 +45,7 @@ static void describe(const mega_builder *b, const void *self, mega_flow *f)
     if (now.has_ignored) mega_ignore_label(b, labels, now.ignored);
     mega_loss_add(b, "loss",
                   now.is_of_rows ? mega_sum(b, mega_row_cross_entropy(b, logits, labels), mega_none())
-                                 : mega_cross_entropy(b, logits, labels, weights),
+                                 : weighted_loss(b, logits, labels, weights),
                   1);
     if (now.has_accuracy) mega_loss_add(b, "accuracy", mega_accuracy(b, logits, labels), 0);
 }
@@ -61,15 +77,14 @@ static mega_status step(const digits *d, mega_step_result *out)
 {
     static const mega_layer layers[] = {{"net", describe, NULL, 1, "net"}};
     static const mega_model model = {.name = "digits", .layer = layers, .num_layers = 1, .positions = 1};
-    char *argv[] = {
-        "program", "--micro-batch-size", "16", "--global-batch-size", "16", "--lr", "0.01", "--fp64", "--seed",
-        "3",       "--num-threads",      "1"};
-    mega_engine *e = NULL;
     now = *d;
-    need(mega_initialize(
-        &(mega_setup){
-            .model = &model, .training_data = &digit_data, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv},
-        &e));
+    char *argv[16] = {"program", "--global-batch-size", "16", "--lr", "0.01", "--seed", "3", "--num-threads", "1"};
+    int argc = 9;
+    argv[argc++] = "--micro-batch-size";
+    argv[argc++] = "16";
+    if (!now.in_float) argv[argc++] = "--fp64";
+    mega_engine *e = NULL;
+    need(mega_initialize(&(mega_setup){.model = &model, .training_data = &digit_data, .argc = argc, .argv = argv}, &e));
     const mega_status st = mega_engine_train_batch(e, out);
     if (st != MEGA_OK) assert_int_equal(mega_engine_global_steps(e), 0);
     mega_engine_destroy(e);
@@ -90,10 +105,11 @@ static void labels_of_no_class(void **state)
     (void)state;
     need(step(&d, &r));
     for (int i = 0; i < COUNT; i++) d.label[i] = 1 + i % CLASSES; /* numbered from 1 */
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 5; way++) {
         d.is_of_rows = way == 1;
         d.has_weights = way == 2;
         d.has_accuracy = way != 3;
+        d.by = way == 4 ? BY_ITSELF : BY_DATA; /* the loss of such a row is 0, which is no weight */
         refused(&d, "input \"label\": label 3 (number 0 of sample 2, row 2 of the batch); expected 0 to 2, one of 3 "
                     "classes, or -100");
     }
@@ -147,7 +163,8 @@ static void weights_below_zero(void **state)
     need(step(&d, &r));
     assert_true(r.loss == 0);
     d.weight[3] = -16;
-    refused(&d, "input \"weight\": weights sum to -1; expected 0 or more");
+    refused(&d, "input \"weight\": weights sum to -1 in micro-batch 0 (samples 0 to 15, rows 0 to 15 of the batch); "
+                "expected 0 or more");
 }
 
 /* Numbers of the engine as labels: 16 samples, of 3 classes. */
@@ -156,7 +173,43 @@ static void labels_of_the_model(void **state)
     digits d = all_right();
     (void)state;
     d.is_own = true;
-    refused(&d, "input \"sample_id\": 13 of 16 rows have labels that are no classes, the first of them 3 in row 3");
+    refused(&d,
+            "input \"sample_id\": 13 of 16 rows have labels that are no classes, the first of them label 3 (sample 3, "
+            "row 3 of the micro-batch); expected 0 to 2, one of 3 classes, or -100");
+    d.has_weights = true;
+    for (int i = CLASSES; i < COUNT; i++) d.weight[i] = i == 9 ? 0.5F : 0;
+    refused(&d, "input \"sample_id\": 1 of 16 rows have labels that are no classes, the first of them label 9");
+    mega_step_result r;
+    d.weight[9] = 0;
+    need(step(&d, &r));
+    assert_true(r.loss > 0);
+}
+
+/* Rows whose weight the model computes, or by which it multiplies their losses. */
+static void rows_that_the_model_weighs(void **state)
+{
+    (void)state;
+    for (weighing by = BY_VALUE; by < WEIGHINGS; by++) {
+        digits d = all_right();
+        mega_step_result a, b;
+        d.by = by;
+        d.has_weights = d.in_float = true;
+        for (int i = 0; i < COUNT; i++) d.weight[i] = i % 3 == 0 ? 0 : 0.25F * (float)i;
+        need(step(&d, &a)); /* (every third label is 0) */
+        for (int i = 0; i < COUNT; i += 3) d.label[i] = i % 2 == 0 ? 77 : -1;
+        need(step(&d, &b));
+        if (!(a.loss > 0) || a.loss != b.loss || a.grad_norm != b.grad_norm)
+            fail_msg("way %d: loss %.9g, norm %.9g; %.9g, %.9g with labels of no class", by, a.loss, a.grad_norm,
+                     b.loss, b.grad_norm);
+        d.label[4] = 3;
+        refused(&d, by == BY_PRODUCT || by == BY_SUM
+                        ? "input \"label\": label 3 (number 0 of sample 4, row 4 of the batch)"
+                        : "input \"label\": 1 of 16 rows have labels that are no classes, the first of them label 3 "
+                          "(sample 4, row 4 of the micro-batch); expected 0 to 2, one of 3 classes, or -100");
+        d.label[4] = -100; /* not counted, nor its weight where the loss has one */
+        need(step(&d, &b));
+        assert_true(b.loss > 0 && b.loss != a.loss);
+    }
 }
 
 /* ---- a vocabulary ---- */
@@ -219,12 +272,95 @@ static void targets_of_a_vocabulary(void **state)
     }
 }
 
+/* ---- masks that are computed, or shared ---- */
+
+static bool has_second; /* a second head, of other labels and the same mask; else the mask is computed */
+static int32_t second_label;
+
+static void describe_heads(const mega_builder *b, const void *self, mega_flow *f)
+{
+    static const mega_vocab_loss_options vocab = {.vocab_size = API_IDS,
+                                                  .table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, API_SEQ, 0);
+    mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, API_SEQ, 0);
+    (void)self;
+    if (!has_second) mask = mega_scale(b, mask, 1);
+    mega_loss_add(b, "loss", mega_vocab_loss(b, "wte", f->x, labels, mask, &vocab).loss, 1);
+    if (!has_second) return;
+    const mega_tensor others = mega_input(b, "others", MEGA_I32, API_SEQ, 0);
+    mega_loss_add(b, "other", mega_vocab_loss(b, "wte", f->x, others, mask, &vocab).loss, 1);
+}
+
+static mega_status read_heads(void *user, int64_t index, mega_sample *s)
+{
+    int32_t label[API_SEQ];
+    MEGA_TRY(read_tokens(user, index, s));
+    for (int i = 0; i < API_SEQ; i++) label[i] = i == 2 ? second_label : i;
+    return has_second ? mega_sample_set_i32(s, "others", label, API_SEQ) : MEGA_OK;
+}
+
+static mega_status loss_of_heads(int32_t label, float mask, mega_step_result *out)
+{
+    static const mega_layer layers[] = {{"net", api_embed, NULL, 1, "embed"}, {"net", describe_heads, NULL, 1, "head"}};
+    static const mega_model model = {.name = "heads", .layer = layers, .num_layers = 2, .positions = API_SEQ};
+    token_case c = {label, mask};
+    char *argv[] = {"program", "--micro-batch-size", "1", "--gradient-accumulation-steps",
+                    "2",       "--num-threads",      "1", "--lr",
+                    "0.01"};
+    const mega_dataset data = {.count = API_SAMPLES, .read = read_heads, .user = &c, .in_order = true};
+    mega_engine *e = NULL;
+    need(mega_initialize(
+        &(mega_setup){.model = &model, .training_data = &data, .argc = (int)(sizeof argv / sizeof *argv), .argv = argv},
+        &e));
+    const mega_status st = mega_engine_train_batch(e, out);
+    mega_engine_destroy(e);
+    return st;
+}
+
+static void heads_of_computed_masks(void **state)
+{
+    mega_step_result masked, r;
+    (void)state;
+    has_second = false;
+    need(loss_of_heads(4, 0, &masked));
+    need(loss_of_heads(API_IDS + 5, 0, &r)); /* of weight 0: any number will do */
+    assert_true(r.loss == masked.loss && r.grad_norm == masked.grad_norm);
+    need(loss_of_heads(-100, 1, &r));
+    assert_true(r.loss == masked.loss && r.grad_norm == masked.grad_norm);
+    need(loss_of_heads(4, 1, &r));
+    assert_true(r.loss != masked.loss);
+    assert_int_equal(loss_of_heads(API_IDS, 1, &r), MEGA_ERR_USAGE); /* the table has padding after its 16 rows */
+    assert_non_null(strstr(mega_error_message(),
+                           "input \"labels\": 1 of 8 rows have labels that are no classes, the first of them label 16 "
+                           "(sample 0, row 2 of the micro-batch); expected 0 to 15, one of 16 classes, or -100"));
+}
+
+/* What one head ignores counts for another. */
+static void heads_of_one_mask(void **state)
+{
+    mega_step_result both, first, r;
+    (void)state;
+    has_second = true;
+    second_label = 5;
+    need(loss_of_heads(4, 1, &both));
+    need(loss_of_heads(-100, 1, &first));
+    assert_true(first.metric[0] != both.metric[0] && first.metric[1] == both.metric[1]);
+    second_label = -100;
+    need(loss_of_heads(4, 1, &r));
+    assert_true(r.metric[0] == both.metric[0] && r.metric[1] != both.metric[1]);
+    need(loss_of_heads(77, 0, &r));
+    second_label = 77;
+    assert_int_equal(loss_of_heads(4, 1, &r), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "input \"others\": 1 of 8 rows"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_of_no_class),      cmocka_unit_test(rows_that_do_not_count),
-        cmocka_unit_test(weights_below_zero),      cmocka_unit_test(labels_of_the_model),
-        cmocka_unit_test(targets_of_a_vocabulary),
+        cmocka_unit_test(labels_of_no_class),         cmocka_unit_test(rows_that_do_not_count),
+        cmocka_unit_test(weights_below_zero),         cmocka_unit_test(labels_of_the_model),
+        cmocka_unit_test(rows_that_the_model_weighs), cmocka_unit_test(heads_of_computed_masks),
+        cmocka_unit_test(heads_of_one_mask),          cmocka_unit_test(targets_of_a_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,7 @@
 #include "op_members.h"
 
 /* Operands. */
-enum { CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_LABELS };
 enum { CROSS_ENTROPY_GRAD_DLOSS, CROSS_ENTROPY_GRAD_LOGITS, CROSS_ENTROPY_GRAD_LABELS };
-enum { LABELLED_SUM_LABELS, LABELLED_SUM_WEIGHTS };
 
 /* ---- cross_entropy: in logits [T, classes] dtype or acc, labels [T] i32; out loss [T] acc ---- */
 
@@ -13,9 +11,7 @@ mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor
 {
     instruction op = {.kind = OP_CROSS_ENTROPY,
                       .in = {[CROSS_ENTROPY_LOGITS] = logits.id, [CROSS_ENTROPY_LABELS] = labels.id}};
-    const mega_tensor losses = mega_graph_emit(g, &op);
-    if (g->status == MEGA_OK) mega_graph_label(g, labels, (mega_tensor){0}, g->tensor[logits.id].shape.dim[1]);
-    return losses;
+    return mega_graph_emit(g, &op);
 }
 
 static mega_status cross_entropy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -84,7 +80,6 @@ mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor 
     instruction op = {.kind = OP_LABELLED_SUM,
                       .in = {[LABELLED_SUM_LABELS] = labels.id, [LABELLED_SUM_WEIGHTS] = weights.id},
                       .attr = {.valid = classes, .what = "weight"}};
-    mega_graph_label(g, labels, weights, classes);
     return mega_graph_emit(g, &op);
 }
 
@@ -107,3 +102,44 @@ const op_row mega_op_row_labelled_sum = {
                        IN(labelled_sum, weights, LABELLED_SUM_WEIGHTS), DIM(labelled_sum, rows, LABELLED_SUM_LABELS, 0),
                        ATTR(labelled_sum, classes, valid)),
     .kernel = MEGA_KERNEL_labelled_sum};
+
+/* ---- label_weights: in labels [T] i32, given [n] acc or none, mask [m] f32 or none, where n and m divide T; out
+ *      weights [T] f32, wrong [3] i32. Classes: attr.valid. ---- */
+
+mega_tensor mega_op_label_weights(mega_graph *g, mega_tensor labels, mega_tensor mask, int64_t classes)
+{
+    instruction op = {.kind = OP_LABEL_WEIGHTS,
+                      .in = {[LABEL_WEIGHTS_LABELS] = labels.id, [LABEL_WEIGHTS_MASK] = mask.id},
+                      .attr = {.valid = classes, .ignored = MEGA_IGNORED_LABEL, .what = "mask"}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status label_weights_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    static const char *const what[] = {[LABEL_WEIGHTS_GIVEN] = "weights", [LABEL_WEIGHTS_MASK] = "mask"};
+    MEGA_TRY(mega_op_expect_dims(g, op, LABEL_WEIGHTS_LABELS, "labels", MEGA_I32, 1));
+    const int64_t rows = mega_op_in_dim(g, op, LABEL_WEIGHTS_LABELS, 0);
+    for (int k = LABEL_WEIGHTS_GIVEN; k <= LABEL_WEIGHTS_MASK; k++) {
+        const tensor_shape *s = mega_op_in(g, op, k);
+        const mega_dtype dtype = k == LABEL_WEIGHTS_GIVEN ? g->acc : MEGA_F32;
+        if (op->in[k] != 0 && (s->dtype != dtype || rows % mega_shape_count(s) != 0))
+            MEGA_TRY(mega_op_expect(g, op, k, what[k], mega_shape_1d(dtype, rows)));
+    }
+    out[LABEL_WEIGHTS_WEIGHTS] = mega_shape_1d(MEGA_F32, rows);
+    out[LABEL_WEIGHTS_WRONG] = mega_shape_1d(MEGA_I32, 3);
+    return MEGA_OK;
+}
+
+const op_row mega_op_row_label_weights = {
+    .name = "label_weights",
+    .num_in = 3,
+    .num_out = 2,
+    .optional_in = 1u << LABEL_WEIGHTS_GIVEN | 1u << LABEL_WEIGHTS_MASK,
+    .shape = label_weights_shape,
+    .members = MEMBERS(
+        OUT(label_weights, weights, LABEL_WEIGHTS_WEIGHTS), OUT(label_weights, wrong, LABEL_WEIGHTS_WRONG),
+        IN(label_weights, labels, LABEL_WEIGHTS_LABELS), IN(label_weights, given, LABEL_WEIGHTS_GIVEN),
+        IN(label_weights, mask, LABEL_WEIGHTS_MASK), DIM(label_weights, rows, LABEL_WEIGHTS_LABELS, 0),
+        COUNT(label_weights, num_given, LABEL_WEIGHTS_GIVEN), COUNT(label_weights, num_masks, LABEL_WEIGHTS_MASK),
+        ATTR(label_weights, classes, valid), ATTR(label_weights, ignored, ignored)),
+    .kernel = MEGA_KERNEL_label_weights};

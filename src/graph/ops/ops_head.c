@@ -299,15 +299,14 @@ static mega_tensor masked_sum(mega_graph *g, mega_tensor mask, int32_t x)
     return mega_graph_emit(g, &op);
 }
 
-/* Labels are rows of the whole table without padding. The kernels look at the mask alone: where it cannot leave a row
- * out, a label outside the table is a mistake, the ignored one too. */
-static void label_rows(mega_graph *g, mega_tensor labels, mega_tensor loss_mask, mega_tensor table)
+/* Returns the mask without rows of ignored labels: the kernels look at it alone. Labels are rows of the whole table
+ * without padding. (pass_labels.c drops the instruction where the host can do the same.) */
+static mega_tensor mask_of_labels(mega_graph *g, mega_tensor labels, mega_tensor loss_mask, mega_tensor table)
 {
     const graph_tensor *t = &g->tensor[table.id];
-    if (!mega_graph_leaves_out(g, labels, loss_mask)) mega_graph_limit_rows(g, labels, table);
-    else if (t->role == ROLE_WEIGHT)
-        mega_graph_label(g, labels, loss_mask, mega_params_get(g->params, t->param)->true_shape[0]);
     mega_graph_note_table(g, table);
+    if (t->role != ROLE_WEIGHT) return loss_mask;
+    return mega_op_label_weights(g, labels, loss_mask, mega_params_get(g->params, t->param)->true_shape[0]);
 }
 
 mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor table, mega_tensor labels,
@@ -333,12 +332,13 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
     const int64_t chunk = s->chunk_rows > 0
                               ? s->chunk_rows
                               : choose_chunk(rows, g->tensor[table.id].shape.dim[0], mega_dtype_size(g->acc));
+    loss_mask = mask_of_labels(g, labels, loss_mask, table);
     graph_head made = {.x = x.id, .first_op = g->num_ops};
-    label_rows(g, labels, loss_mask, table);
     r.loss.weight = masked_sum(g, loss_mask, 0);
     head_tensors h = {.x = x.id, .table = table.id, .bias = s->bias.id, .labels = labels.id, .mask = loss_mask.id};
     h.denominator = r.loss.weight.id;
     h.token_loss = empty_tensor(g, "token_loss", mega_shape_1d(g->acc, rows));
+    g->tensor[h.token_loss].is_of_head = true;
     if (s->with_gradient) {
         made.dx = h.dx = empty_tensor(g, "dx", xs);
         h.dtable = mega_graph_gradient_tensor(g, table.id);

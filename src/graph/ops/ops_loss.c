@@ -6,7 +6,6 @@
 enum { MASKED_SUM_GRAD_DSUM, MASKED_SUM_GRAD_MASK };
 enum { SQUARED_ERROR_X, SQUARED_ERROR_TARGET };
 enum { SQUARED_ERROR_GRAD_DLOSS, SQUARED_ERROR_GRAD_X, SQUARED_ERROR_GRAD_TARGET };
-enum { ACCURACY_LOGITS, ACCURACY_LABELS };
 enum { ACCURACY_HIT, ACCURACY_COUNTS };
 
 /* ---- masked_sum: in mask [n] f32 or none, x [n] acc or none; out [1] acc. Without mask and x, attr.rows. ---- */
@@ -180,7 +179,6 @@ mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels
     instruction op = {.kind = OP_ACCURACY, .in = {[ACCURACY_LOGITS] = logits.id, [ACCURACY_LABELS] = labels.id}};
     const mega_tensor hit = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
-    mega_graph_label(g, labels, (mega_tensor){0}, g->tensor[logits.id].shape.dim[1]);
     /* The hits are not passed as a mask, because a mask must not depend on parameters and the logits do. */
     instruction sum = {.kind = OP_MASKED_SUM, .in = {[MASKED_SUM_X] = hit.id}, .attr = {.what = "sum"}};
     instruction weight = {

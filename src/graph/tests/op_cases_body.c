@@ -121,6 +121,15 @@ static void cross_entropy(sketch *k)
     result(k, mega_op_weighted_sum(k->g, losses, mask).sum);
 }
 
+/* The mask has another use, so that the host does not leave rows out of it. */
+static void label_weights(sketch *k)
+{
+    const mega_tensor labels = input_1d(k, "labels", MEGA_I32, k->s.T), mask = input_1d(k, "mask", MEGA_F32, k->s.T);
+    const mega_tensor weights = mega_op_label_weights(k->g, labels, mask, k->s.C), x = mega_op_row_sum(k->g, k->x);
+    const mega_tensor sum = mega_op_weighted_sum(k->g, x, weights).sum;
+    result(k, mega_op_add(k->g, sum, mega_op_weighted_sum(k->g, x, mask).sum));
+}
+
 /* A model weights the losses of rows itself. They are values of the acc dtype, which can be added, scaled and
  * viewed. */
 static void losses_weighted_by_the_model(sketch *k)

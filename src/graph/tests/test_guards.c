@@ -61,7 +61,7 @@ static void gradients_are_not_lost(void **state)
     const mega_tensor none = {0};
     sketch k = begin();
     head(&k, param_named(k.g, "mask"));
-    expect_refusal(&k, none, MEGA_ERR_UNSUPPORTED, "loss in \"head\": the mask mask depends on a parameter");
+    expect_refusal(&k, none, MEGA_ERR_UNSUPPORTED, "loss in \"head\": the mask head.mask depends on a parameter");
 
     k = begin(); /* a loss computed from the token losses of a head, instead of the loss of the head */
     mega_tensor y = head(&k, declare_input(k.g, "loss_mask", MEGA_F32, T, 0)).token_loss;

@@ -85,6 +85,7 @@ static const op_case cases[] = {
     {"reshape_and_rows", reshape_and_rows, true, false, true, false},
     {"row_sum", row_sum, true, false, true, false},
     {"cross_entropy", cross_entropy, true, false, true, false},
+    {"label_weights", label_weights, true, false, true, false},
     {"losses_weighted_by_the_model", losses_weighted_by_the_model, true, false, true, false},
     {"custom", custom, true, false, true, false},
     {"squared_error", squared_error, true, false, true, false},

@@ -12,6 +12,7 @@
     X(cross_entropy)         \
     X(cross_entropy_grad)    \
     X(labelled_sum)          \
+    X(label_weights)         \
     X(xent_max)              \
     X(xent_sum)              \
     X(xent_grad)             \
@@ -27,6 +28,7 @@
     X(CROSS_ENTROPY, cross_entropy)           \
     X(CROSS_ENTROPY_GRAD, cross_entropy_grad) \
     X(LABELLED_SUM, labelled_sum)             \
+    X(LABEL_WEIGHTS, label_weights)           \
     X(MASKED_SUM, masked_sum)                 \
     X(MASKED_SUM_GRAD, masked_sum_grad)       \
     X(LOSS_SEED, loss_seed)                   \
@@ -106,8 +108,8 @@ typedef struct mega_masked_sum_grad_args {
 } mega_masked_sum_grad_args;
 
 /* seed[0] = coefficient * step->loss_factor / weight[0]: the gradient at which the backward pass starts, for a loss
- * that is a sum divided by a weight. 0 if the weight is 0 or less, in which case the loss is 0 too. seed and weight are
- * acc; a NULL weight means 1. */
+ * that is a sum divided by a weight. 0 if the weight is 0, in which case the loss is 0 too. seed and weight are acc; a
+ * NULL weight means 1. */
 typedef struct mega_loss_seed_args {
     mega_kernel_head head;
     void *seed;
@@ -133,7 +135,7 @@ typedef struct mega_squared_error_grad_args {
 
 /* hit[t] = 1 if the largest logit of row t is at its label, else 0. Among equal logits the first is the largest; a row
  * with a NaN is not a hit. counts[t] = 1 if the label is a class, that is, in [0, classes); else hit[t] and counts[t]
- * are both 0: it is -100, or the weight of its row is 0. (Others end the step before the kernel: data/batch.h.) */
+ * are both 0: it is -100, or the weight of its row is 0. (Others are mistakes: graph/passes/pass_labels.c.) */
 typedef struct mega_accuracy_args {
     mega_kernel_head head;
     void *hit, *counts;    /* [T] acc */
@@ -175,6 +177,21 @@ typedef struct mega_labelled_sum_args {
     int64_t rows, classes;
 } mega_labelled_sum_args;
 
+/* The weights of the rows of a loss, and the labels that are mistakes. The weight of row t is given[t / (rows /
+ * num_given)] * mask[t / (rows / num_masks)], where an absent factor is 1. weights[t] is this weight if the label is a
+ * class and not `ignored`, else 0. wrong = {how many rows have a weight other than 0 and a label neither a class
+ * nor `ignored`, the first of these rows, its label}, or zeros. */
+typedef struct mega_label_weights_args {
+    mega_kernel_head head;
+    float *weights;        /* [T] or NULL */
+    int32_t *wrong;        /* [3] */
+    const int32_t *labels; /* [T] */
+    const void *given;     /* [num_given] acc, or NULL; num_given divides rows */
+    const float *mask;     /* [num_masks], or NULL; num_masks divides rows */
+    int64_t rows, classes, num_given, num_masks;
+    int32_t ignored;
+} mega_label_weights_args;
+
 typedef struct mega_head_shape {
     int64_t vocab_begin, valid; /* first id on this rank; real rows on this rank */
     int64_t chunk_rows;         /* rows of a chunk; 0: chosen automatically */
@@ -201,6 +218,9 @@ mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor
 /* Returns the sum of weights [T] f32 over the rows whose label is a class, [1] acc; without weights, the number of
  * these rows. */
 mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor weights, int64_t classes);
+/* Returns mask [T] f32 with 0 in the rows whose label is not a class or is ignored. A label that is neither, in a
+ * row of another weight than 0, is a mistake, which mega_program_wrong_labels reports after the forward. */
+mega_tensor mega_op_label_weights(mega_graph *g, mega_tensor labels, mega_tensor mask, int64_t classes);
 /* Returns as sum the number of rows whose largest logit (the first of equal ones) is at the label, and as weight the
  * number of rows whose label is a class. logits [T, classes], labels [T] i32. This is a metric: it has no gradient. */
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels);

@@ -33,6 +33,8 @@ mega_status mega_batch_create(int64_t capacity, mega_batch **out);
 /* The same with the columns of another batch, which still need memory. */
 mega_status mega_batch_create_like(const mega_batch *other, mega_batch **out);
 void mega_batch_destroy(mega_batch *batch);
+/* Sets how many consecutive samples have weights that a loss is divided by: a micro-batch; 0, as created: all. */
+void mega_batch_set_part(mega_batch *batch, int64_t samples);
 /* Adds a column, or joins it with the one of the same name. is_read: a program of this rank reads this input; otherwise
  * the column takes no memory. Returns MEGA_ERR_USAGE if the column of this name has another dtype or size. */
 mega_status mega_batch_add(mega_batch *batch, const mega_batch_input *input, bool is_read);
@@ -54,14 +56,15 @@ bool mega_batch_is_of_same_samples(const mega_batch *a, const mega_batch *b);
 int32_t *mega_sample_i32(mega_sample *sample, const char *input, int64_t count);
 float *mega_sample_f32(mega_sample *sample, const char *input, int64_t count);
 /* Returns MEGA_ERR_USAGE, with the name of the input and the sample, for an input of this rank that is not filled, or
- * for an id, label or position out of its range. */
+ * for an id, label or position out of its range, or for weights of labels that sum to less than 0 in a micro-batch. */
 mega_status mega_batch_check(const mega_batch *batch);
 /* Copies `samples` samples, beginning with sample `first`, into the inputs of one slot. A program whose samples are
- * shorter gets the first numbers of each. Rows with the ignored label get the weight 0. Returns MEGA_ERR_USAGE, with
- * the number of rows, if the engine's own numbers (sample_id, seq_position) are used as labels and some are no
- * classes. */
-MEGA_CHECK_RESULT mega_status mega_batch_load(const mega_batch *batch, int64_t first, int64_t samples, mega_program *p,
-                                              int slot);
+ * shorter gets the first numbers of each. Rows of the ignored label get the weight 0 where a head reads both. */
+void mega_batch_load(const mega_batch *batch, int64_t first, int64_t samples, mega_program *p, int slot);
+/* After a forward of these samples: returns MEGA_ERR_USAGE, with the sample, if the program found a label that is no
+ * class (mega_program_wrong_labels). */
+mega_status mega_batch_check_labels(const mega_batch *batch, int64_t first, int64_t samples, const mega_program *p,
+                                    int slot);
 /* Returns MEGA_ERR_UNSUPPORTED, with the name of the input, unless each input of the program, whose samples have
  * `positions` positions, is the beginning of the batch's input, whose samples have `whole`. An input is, if it holds
  * the same count of numbers for each position, in the order of the positions, or the same numbers for samples of any

@@ -72,13 +72,27 @@ typedef struct mega_program_named {
     int num_dims;
     int64_t dim[4];
     int64_t below; /* for an input of indices, such as ids of a table: its values are 0 … below - 1; else 0 */
-    /* For an input of labels: of how many classes (else 0), which label counts for no row, and the name of the input of
-     * their rows' weights, or NULL. */
+    /* For an input of labels: of how many classes (else 0), which label counts for no row, the name of the input of
+     * their rows' weights, or NULL, whether these become 0 in rows of the ignored label before the program reads them,
+     * and whether the program itself looks for labels that are no classes (mega_program_wrong_labels). */
     int64_t classes;
     int32_t ignored;
     const char *weights;
+    bool leaves_out, is_checked_late;
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
+/* Labels that are no classes, in rows of another weight than 0. */
+typedef struct mega_program_mistake {
+    const char *labels;    /* the name of their tensor; borrowed */
+    bool is_input;         /* or a part of an input */
+    int64_t wrong, rows;   /* how many labels are wrong, of how many */
+    int64_t row, all_rows; /* row of the first wrong label in the tensor; how many the tensor has */
+    int64_t classes;
+    int32_t label, ignored; /* that label; the one that is ignored */
+} mega_program_mistake;
+/* Returns whether the last forward of a slot found one: labels that it computes, or whose rows it weighs. Waits
+ * for that forward, if the program has such labels. */
+bool mega_program_wrong_labels(const mega_program *p, int slot, mega_program_mistake *out);
 /* The losses and metrics of a program in the order of mega_loss_add, numbered from 0; mega_program_loss_get returns
  * false after the last. */
 typedef struct mega_program_loss {

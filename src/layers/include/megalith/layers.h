@@ -265,7 +265,9 @@ mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor
 /* Labels. In all losses and metrics below, a label of a row is a class (0 … classes - 1; of a vocabulary, its ids
  * without padding), or the ignored label, -100, which takes its row out of the loss and of its weight. Any other label
  * is MEGA_ERR_USAGE of the call that reads it, on all ranks, with the sample, the label and the number of classes;
- * except in rows of weight 0, where any number will do.
+ * except in rows of weight 0, where any number will do. The weight of a row is what is given to the loss, an input or a
+ * value that the model computes; that of mega_row_cross_entropy is what mega_mul multiplies its result by and what
+ * mega_sum weights it by, if every use of it is weighted alike. Metrics of labels that have a loss count its rows.
  *
  * mega_ignore_label gives the labels of an input (mega_input) another label to ignore; it may be a class. */
 void mega_ignore_label(const mega_builder *b, mega_tensor labels, int32_t label);
