@@ -119,9 +119,9 @@ static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset,
     MEGA_TRY(st);
     for (int i = 0; i < e->model.num_losses; i++) {
         const engine_loss *l = &e->model.loss[i];
-        r.metric[i] = !l->is_evaluated              ? NAN
-                      : sums.of[i][LOSS_WEIGHT] > 0 ? sums.of[i][LOSS_SUM] / sums.of[i][LOSS_WEIGHT]
-                                                    : 0;
+        r.metric[i] = !l->is_evaluated               ? NAN
+                      : sums.of[i][LOSS_WEIGHT] != 0 ? sums.of[i][LOSS_SUM] / sums.of[i][LOSS_WEIGHT]
+                                                     : 0;
         if (l->is_evaluated && l->coefficient != 0) r.loss += l->coefficient * r.metric[i];
     }
     if (!isfinite(r.loss)) return engine_nonfinite_evaluation(e, r.loss);

@@ -66,6 +66,7 @@ mega_status engine_collect_inputs(mega_engine *e)
     const int stages = is_plan ? 1 : e->layout->pp.size;
     const size_t records = (size_t)e->programs.chunks * ENGINE_KINDS * MEGA_INPUTS;
     MEGA_TRY(mega_batch_create(e->data.capacity, &e->data.batch));
+    mega_batch_set_part(e->data.batch, e->options.per_token_loss ? 0 : e->options.micro_batch);
     mega_batch_input *all = mega_calloc((size_t)(stages + 1) * records, sizeof *all), *own = all;
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for the inputs of %d stages", stages);
     if (stages > 1) own = all + (size_t)stages * records;

@@ -240,7 +240,7 @@ double engine_losses_total(const mega_engine *e, const engine_sums *sums, double
     for (int i = 0; i < e->model.num_losses; i++) {
         const engine_loss *l = &e->model.loss[i];
         const double *of = sums->of[i];
-        metric[i] = !l->is_trained ? NAN : of[LOSS_WEIGHT] > 0 ? of[LOSS_SUM] / of[LOSS_WEIGHT] : 0;
+        metric[i] = !l->is_trained ? NAN : of[LOSS_WEIGHT] != 0 ? of[LOSS_SUM] / of[LOSS_WEIGHT] : 0;
         if (l->is_trained && l->coefficient != 0) total += l->coefficient * metric[i];
     }
     return total;

@@ -14,7 +14,7 @@ KERNEL(loss_add, mega_loss_add_args, 32)
     if (a.per_token) loss = sum;
     else if (!is_finite(sum) || !is_finite(weight))
         loss = (double)sum + weight;
-    else if (weight > 0.0f)
+    else if (weight != 0.0f)
         loss = (double)sum / weight;
     a.sums[0] += a.times * loss;
     a.sums[1] += a.per_token ? a.times * weight : a.times;

@@ -15,7 +15,9 @@ typedef enum weighing { BY_DATA, BY_VALUE, BY_PRODUCT, BY_SUM, BY_PRODUCT_AND_SU
 /* What the model and its data are. */
 typedef struct digits {
     weighing by;
-    bool in_float; /* weights are f32, and so are values that the model computes of them in fp32 only */
+    bool in_float;           /* weights are f32, and so are values that the model computes of them in fp32 only */
+    const char *micro_batch; /* NULL: 16 */
+    bool is_per_token;
     bool has_weights, has_ignored, is_of_rows, is_own, has_accuracy;
     int32_t ignored;
     int32_t label[COUNT];
@@ -81,8 +83,9 @@ static mega_status step(const digits *d, mega_step_result *out)
     char *argv[16] = {"program", "--global-batch-size", "16", "--lr", "0.01", "--seed", "3", "--num-threads", "1"};
     int argc = 9;
     argv[argc++] = "--micro-batch-size";
-    argv[argc++] = "16";
+    argv[argc++] = (char *)(uintptr_t)(now.micro_batch != NULL ? now.micro_batch : "16");
     if (!now.in_float) argv[argc++] = "--fp64";
+    if (now.is_per_token) argv[argc++] = "--calculate-per-token-loss";
     mega_engine *e = NULL;
     need(mega_initialize(&(mega_setup){.model = &model, .training_data = &digit_data, .argc = argc, .argv = argv}, &e));
     const mega_status st = mega_engine_train_batch(e, out);
@@ -152,7 +155,7 @@ static void rows_that_do_not_count(void **state)
             "label -100 (number 0 of sample 0, row 0 of the batch); expected 0 to 2, one of 3 classes, or 255");
 }
 
-/* A loss is divided by the sum of its weights. */
+/* A loss is divided by the sum of its weights: of a micro-batch, or of the step. */
 static void weights_below_zero(void **state)
 {
     digits d = all_right();
@@ -165,6 +168,35 @@ static void weights_below_zero(void **state)
     d.weight[3] = -16;
     refused(&d, "input \"weight\": weights sum to -1 in micro-batch 0 (samples 0 to 15, rows 0 to 15 of the batch); "
                 "expected 0 or more");
+    d.micro_batch = "4";
+    d.weight[3] = 1;
+    d.weight[6] = -4;
+    refused(&d, "input \"weight\": weights sum to -1 in micro-batch 1 (samples 4 to 7, rows 4 to 7 of the batch); "
+                "expected 0 or more");
+    d.label[6] = -100; /* takes its weight with it */
+    need(step(&d, &r));
+    d.label[6] = 0;
+    d.is_per_token = true; /* divided by what the step sums to: 11 */
+    need(step(&d, &r));
+    const double per_token = r.loss;
+    d.micro_batch = "16";
+    need(step(&d, &r));
+    assert_true(fabs(r.loss - per_token) < 1e-12);
+}
+
+/* Weights that the model computes divide its loss as they are: here by -2 what is -2 times the loss of 1. */
+static void computed_weights_below_zero(void **state)
+{
+    digits d = all_right();
+    mega_step_result a, b;
+    (void)state;
+    d.by = BY_VALUE;
+    d.has_weights = d.in_float = true;
+    need(step(&d, &a));
+    for (int i = 0; i < COUNT; i++) d.weight[i] = -2;
+    need(step(&d, &b));
+    if (!(a.loss > 0) || fabs(a.loss - b.loss) > 1e-6 || fabs(a.grad_norm - b.grad_norm) > 1e-6)
+        fail_msg("loss %.9g, norm %.9g; expected %.9g, %.9g", b.loss, b.grad_norm, a.loss, a.grad_norm);
 }
 
 /* Numbers of the engine as labels: 16 samples, of 3 classes. */
@@ -357,10 +389,11 @@ static void heads_of_one_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_of_no_class),         cmocka_unit_test(rows_that_do_not_count),
-        cmocka_unit_test(weights_below_zero),         cmocka_unit_test(labels_of_the_model),
-        cmocka_unit_test(rows_that_the_model_weighs), cmocka_unit_test(heads_of_computed_masks),
-        cmocka_unit_test(heads_of_one_mask),          cmocka_unit_test(targets_of_a_vocabulary),
+        cmocka_unit_test(labels_of_no_class),      cmocka_unit_test(rows_that_do_not_count),
+        cmocka_unit_test(weights_below_zero),      cmocka_unit_test(computed_weights_below_zero),
+        cmocka_unit_test(labels_of_the_model),     cmocka_unit_test(rows_that_the_model_weighs),
+        cmocka_unit_test(heads_of_computed_masks), cmocka_unit_test(heads_of_one_mask),
+        cmocka_unit_test(targets_of_a_vocabulary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
