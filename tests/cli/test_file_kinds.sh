@@ -74,6 +74,15 @@ kind error 'the error message of a server' '{"error":"Repository not found"}'
 kind rows.csv 'a CSV file' 'label,text\n1,The fox runs.\n0,A dog sleeps.\n'
 kind rows.tsv 'a TSV file' 'label\ttext\n1\tThe fox runs.\n0\tA dog sleeps.\n'
 kind rows.tab 'a TSV file' 'label\ttext\n1\tThe fox runs.\n0\tA dog sleeps.\n'
+# Formats cut off or damaged, without a zero byte
+kind cut_parquet 'a Parquet file' 'PAR1abcdefghijklPAR1'
+kind cut_arrow 'an Arrow file' "ARROW1$prose"
+kind cut_orc 'an ORC file' 'ORC\n\x0b\x03\x04'
+kind cut_bzip2 'a bzip2 file' 'BZh9'
+kind cut_gguf 'a GGUF file' 'GGUF'
+kind cut_sqlite 'an SQLite database' 'SQLite format 3'
+kind cut_numpy 'a NumPy array (.npy)' '\x93NUMPY'
+kind cut_gif 'a GIF image' "GIF89a$prose"
 # No text, or not UTF-8: where it is, is said too
 kind zero 'a zero byte' 'The fox runs. The owl\0 sleeps.\nA dog runs.\n'
 kind latin1 'not UTF-8' 'The fox runs. The caf\xe9 sleeps.\nA dog runs.\n'
