@@ -170,7 +170,9 @@ class Module:
         opaque = re.fullmatch(r"typedef struct (\w+) \1", text)
         callback = re.fullmatch(r"typedef (.*?\W)(\w+)\((.*)\)", text)
         function = re.fullmatch(r"([\w ]+?[ *]+)(mega_\w+)\s*\((.*)\)", text)
-        if enum:
+        if re.fullmatch(r"struct \w+", text):
+            pass  # declared for pointers to it, which Python passes on as they are
+        elif enum:
             self.enum(enum[1], enum[2])
         elif struct:
             self.struct(struct[2], members(struct[1]))

@@ -421,6 +421,7 @@ mega_comm_broadcast = _function(
     "mega_comm_broadcast", _checked, POINTER(mega_comm), _text, c_void_p, c_int64, c_int)
 mega_comm_barrier = _function("mega_comm_barrier", _checked, POINTER(mega_comm), _text)
 mega_comm_agree = _function("mega_comm_agree", _checked, POINTER(mega_comm), mega_status)
+mega_comm_forget_device = _function("mega_comm_forget_device", None, POINTER(mega_world), c_void_p)
 MEGA_COMM_REQUESTS = 2048
 
 
