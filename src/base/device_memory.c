@@ -163,6 +163,13 @@ void mega_device_read(void *host, const void *device, size_t bytes)
     mega_device_copy(host, device, bytes);
 }
 
+void mega_device_read_all(const mega_device_part *part, int count)
+{
+    mega_device *const d = count > 0 ? mega_device_of(part[0].device) : NULL;
+    if (d != NULL) d->read_all(d, part, count);
+    for (int i = 0; i < count && d == NULL; i++) mega_device_read(part[i].host, part[i].device, part[i].bytes);
+}
+
 void mega_device_fill(void *device, int byte, size_t bytes)
 {
     mega_device *const d = mega_device_of(device);

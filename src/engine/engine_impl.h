@@ -30,6 +30,7 @@ typedef struct engine_loss {
 enum { LOSS_SUM, LOSS_WEIGHT };
 typedef struct engine_sums {
     double of[MEGA_METRICS][2];
+    bool are_late;            /* they are still in device memory: the end of the update reads them */
     double stops;             /* evaluation: number of ranks that a signal has asked to stop */
     mega_error_record failed; /* first error of this rank, which still sends its messages */
 } engine_sums;
@@ -182,6 +183,7 @@ typedef struct engine_data {
 /* Numbers of the step. */
 typedef struct engine_step {
     int64_t expected;            /* micro-batches that the loss factor of the current step assumes */
+    bool are_losses_late;        /* engine_sums.are_late */
     double grad_norm;            /* gradient norm of the last step; NAN: it was skipped */
     mega_loss_scale scale;       /* of the next step, with fp16 */
     mega_lr_scheduler scheduler; /* lr NULL: options.schedule */

@@ -10,6 +10,7 @@
 void engine_step_begin(mega_engine *e, int64_t expected);
 /* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see
  * train_batch). */
+/* sums NULL: as if the step had as many positions as were expected. */
 double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last);
@@ -50,6 +51,9 @@ void engine_await_weights(const mega_engine *e,
                           mega_program *p);         /* its forward waits for the weights of the last update */
 mega_status engine_wait_reductions(mega_engine *e); /* waits for the sums that backward programs started */
 /* Both are collective over the world. They run the two parts of the update program. */
+/* Whether a step of all micro-batches on a device waits once, at its end. */
+bool engine_reads_late(const mega_engine *e);
+int64_t engine_expected_positions(const mega_engine *e); /* step.c */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);
 /* step.c. Like engine_run_schedule, for one evaluation of all micro-batches. */

@@ -36,7 +36,7 @@ static double divided_before(const mega_engine *e)
 }
 
 /* Positions of a step of the expected micro-batches, on all ranks of dp. */
-static int64_t expected_positions(const mega_engine *e)
+int64_t engine_expected_positions(const mega_engine *e)
 {
     return e->step.expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
 }
@@ -48,15 +48,16 @@ static double loss_factor(const mega_engine *e)
     return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.now);
 }
 
-/* Returns by how much the number that loss_factor divided by differs from the one that the step had. */
+/* Returns by how much the number that loss_factor divided by differs from the one that the step had. Without sums that
+ * of positions counts as the same. */
 static double expected_over_found(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
 {
     if (!e->options.per_token_loss)
         return r->micro_batches == e->step.expected ? 1.0 : (double)e->step.expected / (double)r->micro_batches;
-    for (int i = 0; i < e->model.num_losses; i++) {
+    for (int i = 0; i < e->model.num_losses && sums != NULL; i++) {
         const double weight = sums->of[i][LOSS_WEIGHT];
         if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0)
-            return weight != 0 ? (double)expected_positions(e) / weight : 0;
+            return weight != 0 ? (double)engine_expected_positions(e) / weight : 0;
     }
     return 1.0;
 }
@@ -151,7 +152,8 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
         clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
     MEGA_TRY(stage_end(&e->programs.stage));
-    engine_losses_end(e, sums);
+    sums->are_late = engine_reads_late(e);
+    if (!sums->are_late) engine_losses_end(e, sums);
     clock_waited(clock);
     clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */

@@ -96,6 +96,32 @@ mega_status engine_make_update(mega_engine *e)
     return st;
 }
 
+/* ---- losses that the host learns of when the update is done ---- */
+
+bool engine_reads_late(const mega_engine *e)
+{
+    return e->memory.device != NULL && mega_update_may_be_late(e->update);
+}
+
+static mega_check_losses late_losses(const mega_engine *e)
+{
+    mega_check_losses l = {.sums = e->memory.losses, .count = e->model.num_losses};
+    for (int i = 0; i < e->model.num_losses; i++)
+        if (e->model.loss[i].is_trained) l.coefficient[i] = e->model.loss[i].coefficient;
+    if (e->options.per_token_loss) l.positions = (double)engine_expected_positions(e);
+    return l;
+}
+
+/* The losses of the step, and what depends on them. */
+static void take_losses(mega_engine *e, mega_step_result *r)
+{
+    engine_sums sums = {.stops = 0};
+    memcpy(sums.of, mega_update_step_block(e->update)->sum, (size_t)e->model.num_losses * sizeof *sums.of);
+    r->loss = engine_losses_total(e, &sums, r->metric);
+    e->gradients.correction = engine_correction(e, &sums, r);
+    e->step.are_losses_late = false;
+}
+
 /* ---- the two parts of the program ---- */
 
 /* Sums gradients and losses over the ranks: the first part of the update program. */
@@ -107,10 +133,11 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
     memcpy(u->sum, sums->of, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
     memcpy(sums->of, u->sum, bytes);
-    r->loss = engine_losses_total(e, sums, r->metric);
+    if (!sums->are_late) r->loss = engine_losses_total(e, sums, r->metric);
+    e->step.are_losses_late = sums->are_late;
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
     r->tokens = r->samples * e->lengths.now;
-    e->gradients = (engine_gradients){true, engine_correction(e, sums, r)};
+    e->gradients = (engine_gradients){true, engine_correction(e, sums->are_late ? NULL : sums, r)};
     return MEGA_OK;
 }
 
@@ -140,6 +167,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     MEGA_TRY(check_update_schedule(e, r->lr, r->weight_decay));
     r->loss_scale = engine_scale(e);
     u->loss = r->loss;
+    u->losses = e->step.are_losses_late ? late_losses(e) : (mega_check_losses){.sums = NULL};
     u->correction = e->gradients.correction;
     u->clip = e->options.clip_grad;
     u->lr = r->lr;
@@ -149,6 +177,7 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) mega_update_clear(e->update); /* it is answered here */
     MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
+    if (e->step.are_losses_late) take_losses(e, r);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
     engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;

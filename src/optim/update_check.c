@@ -9,20 +9,34 @@ void mega_update_clear(mega_update *u)
     if (b != NULL) mega_device_write(&b->verdict, &none, sizeof none);
 }
 
+bool update_is_late(const mega_update *u)
+{
+    return u->step.losses.sums != NULL;
+}
+
 mega_status update_check(mega_update *u)
 {
-    mega_update_step *s = &u->step;
-    mega_update_block b;
+    const mega_update_step *s = &u->step;
     const mega_check_args a = {.head = {.dtype = mega_params_acc_dtype(u->params)},
                                .block = u->optimizer->block,
                                .loss = s->loss,
                                .correction = s->correction,
                                .clip = s->clip,
                                .lr = s->lr,
-                               .weight_decay = s->weight_decay};
+                               .weight_decay = s->weight_decay,
+                               .losses = s->losses};
     optimizer_run(u->optimizer, MEGA_KERNEL_check, &a);
     optimizer_make_numbers(u->optimizer, s->lr, s->weight_decay);
-    mega_device_read(&b, u->optimizer->block, sizeof b);
+    return update_is_late(u) ? MEGA_OK : update_learn(u);
+}
+
+mega_status update_learn(mega_update *u)
+{
+    mega_update_step *s = &u->step;
+    mega_update_block b;
+    const mega_device_part part[] = {{&b, u->optimizer->block, sizeof b},
+                                     {s->sum, s->losses.sums, (size_t)s->losses.count * 2 * sizeof *s->sum}};
+    mega_device_read_all(part, update_is_late(u) ? 2 : 1);
     MEGA_TRY(mega_device_finish(mega_device_of(u->optimizer->block))); /* else what was read is no verdict */
     const double sums[] = {b.squares, b.zeros, b.not_finite};
     s->norm = optimizer_norm_result(sums);

@@ -76,6 +76,11 @@ mega_update_step *mega_update_step_block(mega_update *u)
     return &u->step;
 }
 
+bool mega_update_may_be_late(const mega_update *u)
+{
+    return u->layout->world.size == 1 && u->optimizer->builtin != NULL && !optimizer_compresses(u->optimizer);
+}
+
 int mega_update_num_instructions(const mega_update *u)
 {
     return u->count;
@@ -345,5 +350,5 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
             MEGA_TRY(run_of[u->list[i].kind](u, &u->list[i]));
         if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
-    return MEGA_OK;
+    return applies && update_is_late(u) ? update_learn(u) : MEGA_OK;
 }

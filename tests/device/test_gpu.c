@@ -78,6 +78,11 @@ static int memory_works(void)
     mega_device_write_rows(b, 100, host, ROWS, 10);
     mega_device_read_rows(seen, b, 100, ROWS, 10);
     assert_memory_equal(seen, host, (size_t)ROWS * 10);
+    const mega_device_part part[] = {{seen, a + 7, 3}, {seen + 100, a, 20}, {seen + 200, a + 1000, 1}};
+    mega_device_read_all(part, 3);
+    assert_memory_equal(seen, host + 7, 3);
+    assert_memory_equal(seen + 100, host, 20);
+    assert_int_equal(seen[200], host[1000]);
     mega_device_copy_rows(a, 30, b, 100, ROWS, 10);
     mega_device_fill(seen, 0, 10 * ROWS);
     mega_device_read_rows(seen, a, 30, ROWS, 10);

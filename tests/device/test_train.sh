@@ -87,4 +87,12 @@ grep -q '^computing on the CPU: .*no-such.so' auto.log || note "auto does not sa
 # --- one iteration that is watched: no access but to what is declared and written, no race, no missing order
 MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so timeout 300 "$MEGALITH" pretrain_gpt "${base[@]}" \
     --train-iters 1 --eval-iters 1 --device cuda >watched.log 2>&1 || note "watched: status $?: $(tail -4 watched.log)"
+# Kernels wait for what the host has written: without one of these waits the watch ends the run.
+for wait in 1 4 9; do
+    status=0
+    MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so MEGA_SOFTWARE_CUDA_LEAVE_OUT=cuStreamWaitEvent:$wait \
+        MEGA_SOFTWARE_CUDA_STOP=1 timeout 300 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 1 --eval-iters 0 \
+        --device cuda >left_out.log 2>&1 || status=$?
+    [ $status = 88 ] || note "wait $wait is left out: status $status: $(tail -3 left_out.log)"
+done
 finish

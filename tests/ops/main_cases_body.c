@@ -302,6 +302,30 @@ static void check_loss_add(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* Losses by their sums: of one that does not count only the number is looked at, one may have no weight, and their sum
+ * may be what is not finite. */
+static void check_check_losses(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const struct {
+        double sums[6], coefficient[3], positions;
+    } of[] = {{{3, 2, 5, 4, 7, 8}, {0, 0.5, 2}, 0},    {{3, 2, 5, 4, 7, 8}, {0, 0.5, 2}, 12},
+              {{3, 0, 5, 4, 0, 0}, {1, 0.5, 2}, 12},   {{NAN, 2, 5, 4, 7, 8}, {0, 0.5, 2}, 12},
+              {{3, 2, 5, 4, NAN, 8}, {0, 0.5, 2}, 12}, {{1e308, 1, 1e308, 1, 7, 8}, {1, 1, 2}, 0}};
+    for (int i = 0; i < COUNT(of) && rows == 1 && cols == 1; i++) {
+        check k = check_begin("check", type, "losses %d", i);
+        mega_check_args a = {.loss = NAN, .clip = 1, .lr = 0.1, .correction = 0.5};
+        double *sums = check_bytes(&k, sizeof of[i].sums);
+        memcpy(sums, of[i].sums, sizeof of[i].sums);
+        a.losses = (mega_check_losses){.sums = sums, .count = 3, .positions = of[i].positions};
+        memcpy(a.losses.coefficient, of[i].coefficient, sizeof of[i].coefficient);
+        a.block = check_output_add(&k, "block", MEGA_F64, sizeof *a.block / sizeof(double));
+        mega_update_block *b = k.output[0].initial;
+        *b = (mega_update_block){.squares = 36, .zeros = 7, .updates = 11};
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0;
+        check_run(&k, &mega_plain_check, &mega_cpu_check, &a, &a.head);
+    }
+}
+
 /* One for each verdict, with and without clipping, and one whose verdict is of an earlier step. */
 static void check_check(mega_dtype type, int64_t rows, int64_t cols)
 {
@@ -322,6 +346,7 @@ static void check_check(mega_dtype type, int64_t rows, int64_t cols)
         k.tolerance_f32 = k.tolerance_bf16 = 0.0;
         check_run(&k, &mega_plain_check, &mega_cpu_check, &a, &a.head);
     }
+    check_check_losses(type, rows, cols);
 }
 
 /* rows x cols logits, some of whose last columns are padding; leading dimension beyond that. */

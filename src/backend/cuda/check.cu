@@ -19,17 +19,41 @@ BODY double clip_factor(double norm, double clip)
     return clip > 0.0 && factor < 1.0 ? factor : 1.0;
 }
 
+/* As the plain kernel has these two. */
+BODY double loss_of_step(const mega_check_args *a)
+{
+    const mega_check_losses *l = &a->losses;
+    double loss = 0.0;
+    if (l->sums == NULL) return a->loss;
+    for (int64_t i = 0; i < l->count; i++) {
+        const double weight = l->sums[2 * i + 1];
+        if (l->coefficient[i] != 0.0) loss += l->coefficient[i] * (weight > 0.0 ? l->sums[2 * i] / weight : 0.0);
+    }
+    return loss;
+}
+
+BODY double correction_of_step(const mega_check_args *a)
+{
+    const mega_check_losses *l = &a->losses;
+    int64_t i = 0;
+    if (l->sums == NULL || l->positions == 0.0) return a->correction;
+    while (i < l->count && l->coefficient[i] == 0.0) i++;
+    const double weight = i < l->count ? l->sums[2 * i + 1] : 0.0;
+    return weight > 0.0 ? a->correction * (l->positions / weight) : 0.0;
+}
+
 KERNEL(check, mega_check_args, 32)
 {
     mega_update_block *const b = a.block;
     if (thread_x() != 0 || b->verdict != 0.0) return;
-    if (!is_finite_double(a.loss) || b->not_finite != 0.0) {
-        b->verdict = is_finite_double(a.loss) ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE : MEGA_UPDATE_LOSS_IS_NOT_FINITE;
+    const double loss = loss_of_step(&a), correction = correction_of_step(&a);
+    if (!is_finite_double(loss) || b->not_finite != 0.0) {
+        b->verdict = is_finite_double(loss) ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE : MEGA_UPDATE_LOSS_IS_NOT_FINITE;
         return;
     }
-    b->grad_norm = device_sqrt_double(b->squares) * a.correction;
+    b->grad_norm = device_sqrt_double(b->squares) * correction;
     b->clip_factor = clip_factor(b->grad_norm, a.clip);
-    b->grad_factor = b->clip_factor * a.correction;
+    b->grad_factor = b->clip_factor * correction;
     if (!(a.lr >= 0.0) || !is_held(a.lr) || !is_held(a.weight_decay) || !is_held(b->grad_factor))
         b->verdict = MEGA_UPDATE_NUMBERS_ARE_WRONG;
     else

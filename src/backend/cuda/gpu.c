@@ -188,6 +188,26 @@ static void gpu_read_rows(mega_device *device, void *host, const void *from, siz
     gpu_leave(g);
 }
 
+static void gpu_read_all(mega_device *device, const mega_device_part *part, int count)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    bool is_good = gpu_enter(g, 1);
+    size_t at = 0;
+    for (int i = 0; i < count; i++, at += part[i - 1].bytes) {
+        MEGA_ASSERT(at + part[i].bytes <= MEGA_DEVICE_PARTS_BYTES, "%s: parts of %zu bytes and more", g->name, at);
+        is_good =
+            is_good && is_done(g, g->cuda.copy_out(g->received + at, address(part[i].device), part[i].bytes, g->stream),
+                               "a copy from it");
+    }
+    is_good = is_good && wait_stream(g);
+    at = 0;
+    for (int i = 0; i < count; i++, at += part[i - 1].bytes)
+        if (is_good) memcpy(part[i].host, g->received + at, part[i].bytes);
+        else
+            memset(part[i].host, 0xff, part[i].bytes);
+    gpu_leave(g);
+}
+
 static void gpu_copy(mega_device *device, void *to, const void *from, size_t bytes)
 {
     mega_cuda_gpu *g = gpu_of(device);
@@ -503,6 +523,7 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .free = gpu_free,
                               .write = gpu_write,
                               .read = gpu_read,
+                              .read_all = gpu_read_all,
                               .copy = gpu_copy,
                               .write_rows = gpu_write_rows,
                               .read_rows = gpu_read_rows,

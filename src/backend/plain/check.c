@@ -17,6 +17,33 @@ static bool check_is_held(double x)
     return fabs(x) <= FLT_MAX;
 }
 
+/* A loss is its sum divided by its weight. */
+static double loss_of(const mega_check_losses *l, int64_t i)
+{
+    const double weight = l->sums[2 * i + 1];
+    return weight > 0 ? l->sums[2 * i] / weight : 0;
+}
+
+static double loss_of_step(const mega_check_args *a)
+{
+    const mega_check_losses *l = &a->losses;
+    double loss = 0;
+    if (l->sums == NULL) return a->loss;
+    for (int64_t i = 0; i < l->count; i++)
+        if (l->coefficient[i] != 0) loss += l->coefficient[i] * loss_of(l, i);
+    return loss;
+}
+
+static double correction_of_step(const mega_check_args *a)
+{
+    const mega_check_losses *l = &a->losses;
+    int64_t i = 0;
+    if (l->sums == NULL || l->positions == 0) return a->correction;
+    while (i < l->count && l->coefficient[i] == 0) i++;
+    const double weight = i < l->count ? l->sums[2 * i + 1] : 0;
+    return weight > 0 ? a->correction * (l->positions / weight) : 0;
+}
+
 static void plain_check_run(const mega_queue *queue, const void *args)
 {
     const mega_check_args *a = args;
@@ -24,13 +51,14 @@ static void plain_check_run(const mega_queue *queue, const void *args)
     (void)queue;
     if (MEGA_UPDATE_IS_REFUSED(b)) return;
     const bool is_finite = b->not_finite == 0.0;
-    b->verdict = !isfinite(a->loss) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE
-                 : !is_finite       ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
-                                    : MEGA_UPDATE_IS_FINITE;
+    b->verdict = !isfinite(loss_of_step(a)) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE
+                 : !is_finite               ? MEGA_UPDATE_GRADIENT_IS_NOT_FINITE
+                                            : MEGA_UPDATE_IS_FINITE;
     if (MEGA_UPDATE_IS_REFUSED(b)) return;
-    b->grad_norm = sqrt(b->squares) * a->correction;
+    const double correction = correction_of_step(a);
+    b->grad_norm = sqrt(b->squares) * correction;
     b->clip_factor = mega_clip_factor(b->grad_norm, a->clip);
-    b->grad_factor = b->clip_factor * a->correction;
+    b->grad_factor = b->clip_factor * correction;
     if (!(a->lr >= 0) || !check_is_held(a->lr) || !check_is_held(a->weight_decay) || !check_is_held(b->grad_factor))
         b->verdict = MEGA_UPDATE_NUMBERS_ARE_WRONG;
     else

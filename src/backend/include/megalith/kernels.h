@@ -76,6 +76,15 @@ typedef struct mega_loss_add_args {
     bool per_token;
 } mega_loss_add_args;
 
+/* The losses of a step where loss_add has left them, so that no host needs to know them before the check. */
+typedef struct mega_check_losses {
+    const double *sums; /* [count][2] of each loss, as loss_add has it; NULL: the check is given the loss */
+    int64_t count;
+    double coefficient[MEGA_METRICS]; /* of each in the loss of the step; 0: it does not count */
+    /* not 0: the correction is multiplied by it, and divided by what the first loss that counts has in sums[1] */
+    double positions;
+} mega_check_losses;
+
 /* The check of a step (update_block.h): from the sums over the gradients in memory, what becomes of the step. The
  * gradients of the step are those in memory times `correction`. A verdict that is not 0 stays; if all is well, the
  * factors are written and the update is counted. */
@@ -83,6 +92,7 @@ typedef struct mega_check_args {
     mega_kernel_head head;
     mega_update_block *block;
     double loss, correction, clip, lr, weight_decay;
+    mega_check_losses losses;
 } mega_check_args;
 
 #define MEGA_KERNEL_LIST(X) \

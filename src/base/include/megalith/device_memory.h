@@ -20,6 +20,12 @@
 typedef struct mega_device mega_device;
 /* Work that was recorded, to be asked for again as one (record). */
 typedef struct mega_recording mega_recording;
+/* A few numbers to be read (mega_device_read_all). */
+typedef struct mega_device_part {
+    void *host;
+    const void *device;
+    size_t bytes;
+} mega_device_part;
 typedef struct mega_recorded {
     int64_t recordings, launches; /* launches: of kernels, in all of them */
     size_t bytes;                 /* memory of the device that they took */
@@ -31,6 +37,7 @@ struct mega_device {
     void (*free)(mega_device *device, void *block);
     void (*write)(mega_device *device, void *to, const void *host, size_t bytes);
     void (*read)(mega_device *device, void *host, const void *from, size_t bytes);
+    void (*read_all)(mega_device *device, const mega_device_part *part, int count);
     void (*copy)(mega_device *device, void *to, const void *from, size_t bytes);
     /* The same of several rows: those of the host follow each other, those of the device are `pitch` bytes apart. */
     void (*write_rows)(mega_device *device, void *to, size_t pitch, const void *host, size_t rows, size_t bytes);
@@ -83,6 +90,9 @@ enum { MEGA_DEVICE_WINDOW = 1 << 20 };
  * buffers whose owner is not known. */
 void mega_device_write(void *device, const void *host, size_t bytes);
 void mega_device_read(void *host, const void *device, size_t bytes);
+/* Reads several small parts, with one wait: up to MEGA_DEVICE_PARTS_BYTES of one device in all. */
+enum { MEGA_DEVICE_PARTS_BYTES = 1 << 16 };
+void mega_device_read_all(const mega_device_part *part, int count);
 void mega_device_copy(void *to, const void *from, size_t bytes);
 void mega_device_fill(void *device, int byte, size_t bytes);
 

@@ -7,9 +7,9 @@
 #ifndef MEGALITH_UPDATE_H
 #define MEGALITH_UPDATE_H
 
+#include "megalith/kernels.h"
 #include "megalith/optim.h"
 #include "megalith/profile.h"
-#include "megalith/update_block.h"
 
 typedef struct mega_update mega_update;
 typedef enum mega_update_part { MEGA_UPDATE_SUMS, MEGA_UPDATE_APPLY } mega_update_part;
@@ -39,7 +39,10 @@ typedef struct mega_update_step {
     /* read by MEGA_UPDATE_APPLY */
     double loss;       /* of the step; only whether it is finite matters */
     double correction; /* factor from the numbers in memory to the gradients */
-    double clip;       /* global norm above which gradients are scaled down; 0: no clipping */
+    /* sums not NULL (mega_update_may_be_late): instead of `loss`. The check is then not waited for: what is written
+     * below, and `sum`, is there when all has been done, of which a verdict that is bad undoes nothing. */
+    mega_check_losses losses;
+    double clip; /* global norm above which gradients are scaled down; 0: no clipping */
     double lr, weight_decay;
     int64_t samples, expected; /* of this step, over all ranks of dp; those for which ops scaled sums of buffers */
     /* written by MEGA_UPDATE_APPLY, alike on all ranks */
@@ -57,6 +60,9 @@ void mega_update_destroy(mega_update *u);
 size_t mega_update_scratch_bytes(const mega_update *u); /* NULL: 0 */
 void mega_update_allocate(mega_update *u, void *scratch);
 mega_update_step *mega_update_step_block(mega_update *u);
+/* Whether all that follows the check is work of kernels, which a bad verdict holds off: on one rank, with an optimizer
+ * of the library. */
+bool mega_update_may_be_late(const mega_update *u);
 int mega_update_num_instructions(const mega_update *u);
 /* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
  * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
