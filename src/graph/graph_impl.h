@@ -221,6 +221,10 @@ typedef struct op_row {
     const mega_kernel *host; /* of an op of the caller's own, which the host computes for every backend; or NULL */
 } op_row;
 
+/* The beginning of a row: the op's name, how many inputs and outputs it has, the kernel that computes it, or NONE. */
+#define OP_ROW(op, inputs, outputs, kernel_) \
+    .name = #op, .num_in = (inputs), .num_out = (outputs), .kernel = MEGA_KERNEL_##kernel_
+
 extern const op_row *const mega_op_table[OP_COUNT];
 void mega_op_fill(const op_binder *b, const instruction *op, void *args); /* op_members.c: by the row's members */
 

@@ -33,16 +33,11 @@ static void activation_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_activation = {.name = "activation",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .overlays = 1u << 0,
-                                       .shape = activation_shape,
-                                       .gradient = activation_gradient,
+const op_row mega_op_row_activation = {OP_ROW(activation, 1, 1, activation), .overlays = 1u << 0,
+                                       .shape = activation_shape, .gradient = activation_gradient,
                                        .members =
                                            MEMBERS(OUT(activation, y, 0), IN(activation, x, 0),
-                                                   COUNT(activation, count, 0), ATTR(activation, kind, activation)),
-                                       .kernel = MEGA_KERNEL_activation};
+                                                   COUNT(activation, count, 0), ATTR(activation, kind, activation))};
 
 /* ---- activation_grad: in dy, x; out dx ---- */
 
@@ -55,12 +50,8 @@ static mega_status activation_grad_shape(const mega_graph *g, const instruction 
 }
 
 const op_row mega_op_row_activation_grad = {
-    .name = "activation_grad",
-    .num_in = 2,
-    .num_out = 1,
-    .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
+    OP_ROW(activation_grad, 2, 1, activation_grad), .overlays = 1u << ACTIVATION_GRAD_DY | 1u << ACTIVATION_GRAD_X,
     .shape = activation_grad_shape,
     .members = MEMBERS(OUT(activation_grad, dx, 0), IN(activation_grad, dy, ACTIVATION_GRAD_DY),
                        IN(activation_grad, x, ACTIVATION_GRAD_X), COUNT(activation_grad, count, ACTIVATION_GRAD_DY),
-                       ATTR(activation_grad, kind, activation)),
-    .kernel = MEGA_KERNEL_activation_grad};
+                       ATTR(activation_grad, kind, activation))};

@@ -1,7 +1,7 @@
 /* Attention over the heads of this rank. Q, K and V are column ranges of one tensor qkv [T, (H + 2G) D], read in place
  * through row strides, or three tensors, of which K and V may have other rows than Q. Their gradients are written the
  * same way, so that nothing is copied. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum {
@@ -331,17 +331,14 @@ static void attention_bind(const op_binder *b, const instruction *op, void *args
     fill_attention(b, args, &op->attr.attention, &t);
 }
 
-const op_row mega_op_row_attention = {.name = "attention",
-                                      .num_in = 7,
-                                      .num_out = 2,
+const op_row mega_op_row_attention = {OP_ROW(attention, 7, 2, attention),
                                       .optional_in = 1u << ATTENTION_KEY_BEGIN | 1u << ATTENTION_KEY_END |
                                                      1u << ATTENTION_SAMPLE_ID | 1u << ATTENTION_K | 1u << ATTENTION_V |
                                                      1u << ATTENTION_BIAS,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
-                                      .bind = attention_bind,
-                                      .kernel = MEGA_KERNEL_attention};
+                                      .bind = attention_bind};
 
 /* ---- attention_grad: in dout, qkv (or q), out, lse, key_begin or none, sample_id or none, k and v or none, key_end or
  *      none, bias or none; out dqkv (or dq), dk and dv or none, dbias acc, accumulated, or none ---- */
@@ -395,17 +392,14 @@ static void attention_grad_bind(const op_binder *b, const instruction *op, void 
 }
 
 const op_row mega_op_row_attention_grad = {
-    .name = "attention_grad",
-    .num_in = 10,
-    .num_out = 4,
+    OP_ROW(attention_grad, 10, 4, attention_grad),
     .optional_in = 1u << ATTENTION_GRAD_KEY_BEGIN | 1u << ATTENTION_GRAD_KEY_END | 1u << ATTENTION_GRAD_SAMPLE_ID |
                    1u << ATTENTION_GRAD_K | 1u << ATTENTION_GRAD_V | 1u << ATTENTION_GRAD_BIAS,
     .optional_out = 1u << ATTENTION_GRAD_DK | 1u << ATTENTION_GRAD_DV | 1u << ATTENTION_GRAD_DBIAS,
     .accumulates = 1u << ATTENTION_GRAD_DBIAS,
     .shape = attention_grad_shape,
     .cost = attention_grad_cost,
-    .bind = attention_grad_bind,
-    .kernel = MEGA_KERNEL_attention_grad};
+    .bind = attention_grad_bind};
 
 /* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none, bias or none; out
  *      [T, H D]; for generation: no gradient ---- */
@@ -461,28 +455,14 @@ static void attention_cached_bind(const op_binder *b, const instruction *op, voi
 {
     mega_attention_cached_args *a = args;
     const mega_attention_shape *s = &op->attr.attention;
-    a->out = b->address(b, op->out[0]);
-    a->k_cache = b->address(b, op->in[ATTENTION_CACHED_K_CACHE]);
-    a->v_cache = b->address(b, op->in[ATTENTION_CACHED_V_CACHE]);
     const qkv_columns x =
         attention_widths(b, s, op->in[ATTENTION_CACHED_QKV], op->in[ATTENTION_CACHED_K], op->in[ATTENTION_CACHED_V]);
     a->q = x.q;
     a->k = x.k;
     a->v = x.v;
-    a->batch = s->batch;
-    a->rows = s->seq;
-    a->capacity = mega_op_in_dim(b->g, op, ATTENTION_CACHED_K_CACHE, 1);
-    a->heads = s->heads;
-    a->kv_heads = s->kv_heads;
-    a->head_dim = s->head_dim;
-    a->head_begin = s->head_begin;
     a->ld_q = x.ld_q;
     a->ld_kv = x.ld_kv;
     a->ld_out = q_width(s);
-    a->scale = s->scale;
-    a->bias = b->address(b, op->in[ATTENTION_CACHED_BIAS]);
-    a->is_ring = s->is_ring;
-    a->rules = s->rules;
 }
 
 /* Counts the cost for a full cache. */
@@ -494,13 +474,18 @@ static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
     return (op_cost){4.0 * (double)(s->batch * s->seq * s->heads * s->head_dim) * keys, bytes};
 }
 
-const op_row mega_op_row_attention_cached = {.name = "attention_cached",
-                                             .num_in = 6,
-                                             .num_out = 1,
-                                             .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V |
-                                                            1u << ATTENTION_CACHED_BIAS,
-                                             .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
-                                             .shape = attention_cached_shape,
-                                             .cost = attention_cached_cost,
-                                             .bind = attention_cached_bind,
-                                             .kernel = MEGA_KERNEL_attention_cached};
+const op_row mega_op_row_attention_cached = {
+    OP_ROW(attention_cached, 6, 1, attention_cached),
+    .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V | 1u << ATTENTION_CACHED_BIAS,
+    .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
+    .shape = attention_cached_shape,
+    .cost = attention_cached_cost,
+    .members = MEMBERS(
+        OUT(attention_cached, out, 0), IN(attention_cached, k_cache, ATTENTION_CACHED_K_CACHE),
+        IN(attention_cached, v_cache, ATTENTION_CACHED_V_CACHE), IN(attention_cached, bias, ATTENTION_CACHED_BIAS),
+        DIM(attention_cached, capacity, ATTENTION_CACHED_K_CACHE, 1), ATTR(attention_cached, batch, attention.batch),
+        ATTR(attention_cached, rows, attention.seq), ATTR(attention_cached, heads, attention.heads),
+        ATTR(attention_cached, kv_heads, attention.kv_heads), ATTR(attention_cached, head_dim, attention.head_dim),
+        ATTR(attention_cached, head_begin, attention.head_begin), ATTR(attention_cached, scale, attention.scale),
+        ATTR(attention_cached, is_ring, attention.is_ring), ATTR(attention_cached, rules, attention.rules)),
+    .bind = attention_cached_bind};

@@ -124,9 +124,7 @@ static void batch_norm_always(mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_batch_norm = {
-    .name = "batch_norm",
-    .num_in = 5,
-    .num_out = 3,
+    OP_ROW(batch_norm, 5, 3, batch_norm),
     .optional_in = 1u << BATCH_NORM_RUNNING_MEAN | 1u << BATCH_NORM_RUNNING_VAR,
     .shape = batch_norm_shape,
     .gradient = batch_norm_gradient,
@@ -135,8 +133,7 @@ const op_row mega_op_row_batch_norm = {
                        OUT(batch_norm, var, BATCH_NORM_VAR), IN(batch_norm, x, BATCH_NORM_X),
                        IN(batch_norm, gain, BATCH_NORM_GAIN), IN(batch_norm, bias, BATCH_NORM_BIAS),
                        ATTR(batch_norm, rows, group), GROUPS(batch_norm, groups, BATCH_NORM_X),
-                       DIM(batch_norm, cols, BATCH_NORM_X, 1), ATTR(batch_norm, eps, eps)),
-    .kernel = MEGA_KERNEL_batch_norm};
+                       DIM(batch_norm, cols, BATCH_NORM_X, 1), ATTR(batch_norm, eps, eps))};
 
 /* ---- batch_norm_grad: in dy, x, mean, var, gain; out dx, dgain +=, dbias += ---- */
 
@@ -155,19 +152,15 @@ static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction 
 }
 
 const op_row mega_op_row_batch_norm_grad = {
-    .name = "batch_norm_grad",
-    .num_in = 5,
-    .num_out = 3,
-    .accumulates = 1u << BATCH_NORM_GRAD_DGAIN | 1u << BATCH_NORM_GRAD_DBIAS,
-    .overlays = 1u << BATCH_NORM_GRAD_DY,
+    OP_ROW(batch_norm_grad, 5, 3, batch_norm_grad),
+    .accumulates = 1u << BATCH_NORM_GRAD_DGAIN | 1u << BATCH_NORM_GRAD_DBIAS, .overlays = 1u << BATCH_NORM_GRAD_DY,
     .shape = batch_norm_grad_shape,
     .members = MEMBERS(OUT(batch_norm_grad, dx, BATCH_NORM_GRAD_DX), OUT(batch_norm_grad, dgain, BATCH_NORM_GRAD_DGAIN),
                        OUT(batch_norm_grad, dbias, BATCH_NORM_GRAD_DBIAS), IN(batch_norm_grad, dy, BATCH_NORM_GRAD_DY),
                        IN(batch_norm_grad, x, BATCH_NORM_GRAD_X), IN(batch_norm_grad, mean, BATCH_NORM_GRAD_MEAN),
                        IN(batch_norm_grad, var, BATCH_NORM_GRAD_VAR), IN(batch_norm_grad, gain, BATCH_NORM_GRAD_GAIN),
                        ATTR(batch_norm_grad, rows, group), GROUPS(batch_norm_grad, groups, BATCH_NORM_GRAD_X),
-                       DIM(batch_norm_grad, cols, BATCH_NORM_GRAD_X, 1), ATTR(batch_norm_grad, eps, eps)),
-    .kernel = MEGA_KERNEL_batch_norm_grad};
+                       DIM(batch_norm_grad, cols, BATCH_NORM_GRAD_X, 1), ATTR(batch_norm_grad, eps, eps))};
 
 /* ---- batch_norm_update: in mean, var [groups, C] acc; out their contributions to the running mean and var [C]
  *      acc ---- */
@@ -186,18 +179,14 @@ static mega_status batch_norm_update_shape(const mega_graph *g, const instructio
 }
 
 const op_row mega_op_row_batch_norm_update = {
-    .name = "batch_norm_update",
-    .num_in = 2,
-    .num_out = 2,
-    .accumulates = 1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR,
-    .shape = batch_norm_update_shape,
+    OP_ROW(batch_norm_update, 2, 2, batch_norm_update),
+    .accumulates = 1u << BATCH_NORM_UPDATE_SUM_MEAN | 1u << BATCH_NORM_UPDATE_SUM_VAR, .shape = batch_norm_update_shape,
     .members =
         MEMBERS(OUT(batch_norm_update, sum_mean, BATCH_NORM_UPDATE_SUM_MEAN),
                 OUT(batch_norm_update, sum_var, BATCH_NORM_UPDATE_SUM_VAR),
                 IN(batch_norm_update, mean, BATCH_NORM_UPDATE_MEAN), IN(batch_norm_update, var, BATCH_NORM_UPDATE_VAR),
                 DIM(batch_norm_update, groups, BATCH_NORM_UPDATE_MEAN, 0), ATTR(batch_norm_update, rows, group),
-                DIM(batch_norm_update, cols, BATCH_NORM_UPDATE_MEAN, 1), ATTR(batch_norm_update, momentum, p)),
-    .kernel = MEGA_KERNEL_batch_norm_update};
+                DIM(batch_norm_update, cols, BATCH_NORM_UPDATE_MEAN, 1), ATTR(batch_norm_update, momentum, p))};
 
 /* ---- batch_norm_fixed: in x, gain, bias, mean [C], var [C]; out y. Evaluation only, so without a gradient. ---- */
 
@@ -224,15 +213,11 @@ static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction
 }
 
 const op_row mega_op_row_batch_norm_fixed = {
-    .name = "batch_norm_fixed",
-    .num_in = 5,
-    .num_out = 1,
-    .overlays = 1u << BATCH_NORM_FIXED_X,
+    OP_ROW(batch_norm_fixed, 5, 1, batch_norm_fixed), .overlays = 1u << BATCH_NORM_FIXED_X,
     .shape = batch_norm_fixed_shape,
     .members =
         MEMBERS(OUT(batch_norm_fixed, y, 0), IN(batch_norm_fixed, x, BATCH_NORM_FIXED_X),
                 IN(batch_norm_fixed, gain, BATCH_NORM_FIXED_GAIN), IN(batch_norm_fixed, bias, BATCH_NORM_FIXED_BIAS),
                 IN(batch_norm_fixed, mean, BATCH_NORM_FIXED_MEAN), IN(batch_norm_fixed, var, BATCH_NORM_FIXED_VAR),
                 DIM(batch_norm_fixed, rows, BATCH_NORM_FIXED_X, 0), DIM(batch_norm_fixed, cols, BATCH_NORM_FIXED_X, 1),
-                ATTR(batch_norm_fixed, eps, eps), DTYPE(batch_norm_fixed, stats, BATCH_NORM_FIXED_MEAN)),
-    .kernel = MEGA_KERNEL_batch_norm_fixed};
+                ATTR(batch_norm_fixed, eps, eps), DTYPE(batch_norm_fixed, stats, BATCH_NORM_FIXED_MEAN))};

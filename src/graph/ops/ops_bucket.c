@@ -22,23 +22,15 @@ static mega_status weights_shape(const mega_graph *g, const instruction *op, ten
 }
 
 /* grads_begin: out is the gradients of a bucket, zeroed except where the first instruction overwrites them. */
-const op_row mega_op_row_grads_begin = {
-    .name = "grads_begin", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = gradients_shape};
+const op_row mega_op_row_grads_begin = {OP_ROW(grads_begin, 1, 1, NONE), .optional_in = 1u << 0,
+                                        .shape = gradients_shape};
 
 /* grads_reduce starts the sum over dp; `in` is the bucket, or absent if the bucket is in the buffers of the parameters.
  * grads_reduced waits for it and adds this rank's part of the sum to its slice. */
-const op_row mega_op_row_grads_reduce = {.name = "grads_reduce",
-                                         .num_in = 1,
-                                         .num_out = 1,
-                                         .optional_in = 1u << 0,
-                                         .optional_out = 1u << 0,
-                                         .shape = gradients_shape};
-const op_row mega_op_row_grads_reduced = {.name = "grads_reduced",
-                                          .num_in = 1,
-                                          .num_out = 1,
-                                          .optional_in = 1u << 0,
-                                          .optional_out = 1u << 0,
-                                          .shape = gradients_shape};
+const op_row mega_op_row_grads_reduce = {OP_ROW(grads_reduce, 1, 1, NONE), .optional_in = 1u << 0,
+                                         .optional_out = 1u << 0, .shape = gradients_shape};
+const op_row mega_op_row_grads_reduced = {OP_ROW(grads_reduced, 1, 1, NONE), .optional_in = 1u << 0,
+                                          .optional_out = 1u << 0, .shape = gradients_shape};
 
 static mega_status gradient_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -57,17 +49,12 @@ static op_cost keep_cost(const mega_graph *g, const instruction *op)
 /* grad_begin: out is the gradient of a parameter that is held in 16 bits, as the instructions of this micro-batch
  * compute it; it is zeroed unless the first of them overwrites it. grad_keep adds `in`, which is then complete, to the
  * held one. */
-const op_row mega_op_row_grad_begin = {
-    .name = "grad_begin", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = gradient_shape};
-const op_row mega_op_row_grad_keep = {.name = "grad_keep",
-                                      .num_in = 1,
-                                      .num_out = 1,
-                                      .optional_out = 1u << 0,
-                                      .shape = gradient_shape,
+const op_row mega_op_row_grad_begin = {OP_ROW(grad_begin, 1, 1, NONE), .optional_in = 1u << 0, .shape = gradient_shape};
+const op_row mega_op_row_grad_keep = {OP_ROW(grad_keep, 1, 1, NONE), .optional_out = 1u << 0, .shape = gradient_shape,
                                       .cost = keep_cost};
 
 /* weights_gather starts the all-gather of the weights of a bucket into out; weights_gathered waits for it. */
-const op_row mega_op_row_weights_gather = {
-    .name = "weights_gather", .num_in = 1, .num_out = 1, .optional_in = 1u << 0, .shape = weights_shape};
-const op_row mega_op_row_weights_gathered = {
-    .name = "weights_gathered", .num_in = 1, .num_out = 1, .optional_out = 1u << 0, .shape = weights_shape};
+const op_row mega_op_row_weights_gather = {OP_ROW(weights_gather, 1, 1, NONE), .optional_in = 1u << 0,
+                                           .shape = weights_shape};
+const op_row mega_op_row_weights_gathered = {OP_ROW(weights_gathered, 1, 1, NONE), .optional_out = 1u << 0,
+                                             .shape = weights_shape};

@@ -15,11 +15,7 @@ static void all_reduce_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_arrived(g, op, 0));
 }
 
-const op_row mega_op_row_all_reduce = {.name = "all_reduce",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .overlays = 1u << 0,
-                                       .shape = all_reduce_shape,
+const op_row mega_op_row_all_reduce = {OP_ROW(all_reduce, 1, 1, NONE), .overlays = 1u << 0, .shape = all_reduce_shape,
                                        .gradient = all_reduce_gradient};
 
 mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_axis *axis)
@@ -44,10 +40,7 @@ static void copy_to_group_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_copy_to_group = {.name = "copy_to_group",
-                                          .num_in = 1,
-                                          .num_out = 1,
-                                          .shape = copy_to_group_shape,
+const op_row mega_op_row_copy_to_group = {OP_ROW(copy_to_group, 1, 1, NONE), .shape = copy_to_group_shape,
                                           .gradient = copy_to_group_gradient};
 
 mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis *axis)
@@ -106,13 +99,10 @@ static void reduce_scatter_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_all_gather = {
-    .name = "all_gather", .num_in = 1, .num_out = 1, .shape = all_gather_shape, .gradient = all_gather_gradient};
+const op_row mega_op_row_all_gather = {OP_ROW(all_gather, 1, 1, NONE), .shape = all_gather_shape,
+                                       .gradient = all_gather_gradient};
 
-const op_row mega_op_row_reduce_scatter = {.name = "reduce_scatter",
-                                           .num_in = 1,
-                                           .num_out = 1,
-                                           .shape = reduce_scatter_shape,
+const op_row mega_op_row_reduce_scatter = {OP_ROW(reduce_scatter, 1, 1, NONE), .shape = reduce_scatter_shape,
                                            .gradient = reduce_scatter_gradient};
 
 mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis)
@@ -132,4 +122,4 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
 /* ---- own_rows: in rows that are replicated on every rank, out a copy of this rank's share. No communication. Emitted
  *      by the recompute pass, after differentiation, so it has no gradient. ---- */
 
-const op_row mega_op_row_own_rows = {.name = "own_rows", .num_in = 1, .num_out = 1, .shape = reduce_scatter_shape};
+const op_row mega_op_row_own_rows = {OP_ROW(own_rows, 1, 1, NONE), .shape = reduce_scatter_shape};

@@ -403,9 +403,7 @@ static const mega_kernel custom_kernel = {.name = "custom",
 
 /* ---- custom: in 1 to 3 operands; out 1 or 2 ---- */
 
-const op_row mega_op_row_custom = {.name = "custom",
-                                   .num_in = CUSTOM_IN,
-                                   .num_out = CUSTOM_OUT,
+const op_row mega_op_row_custom = {OP_ROW(custom, CUSTOM_IN, CUSTOM_OUT, NONE),
                                    .optional_in = 1u << 1 | 1u << 2,
                                    .optional_out = 1u << 1,
                                    .shape = custom_shapes,
@@ -417,9 +415,7 @@ const op_row mega_op_row_custom = {.name = "custom",
 /* ---- custom_grad: in gradients of the outputs (0: none), the inputs, the outputs; out gradients of the inputs (0: not
  *      needed) ---- */
 
-const op_row mega_op_row_custom_grad = {.name = "custom_grad",
-                                        .num_in = CUSTOM_GRAD_IN,
-                                        .num_out = CUSTOM_IN,
+const op_row mega_op_row_custom_grad = {OP_ROW(custom_grad, CUSTOM_GRAD_IN, CUSTOM_IN, NONE),
                                         .optional_in = (1u << CUSTOM_GRAD_IN) - 1,
                                         .optional_out = (1u << CUSTOM_IN) - 1,
                                         .shape = custom_grad_shapes,

@@ -27,16 +27,10 @@ static void gelu_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[GELU_X], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_gelu = {.name = "gelu",
-                                 .num_in = 2,
-                                 .num_out = 1,
-                                 .optional_in = 1u << GELU_BIAS,
-                                 .shape = gelu_shape,
-                                 .gradient = gelu_gradient,
-                                 .members = MEMBERS(OUT(gelu, y, 0), IN(gelu, x, GELU_X), IN(gelu, bias, GELU_BIAS),
-                                                    DIM(gelu, rows, GELU_X, 0), DIM(gelu, cols, GELU_X, 1),
-                                                    ATTR(gelu, tanh_form, tanh_form)),
-                                 .kernel = MEGA_KERNEL_gelu};
+const op_row mega_op_row_gelu = {
+    OP_ROW(gelu, 2, 1, gelu), .optional_in = 1u << GELU_BIAS, .shape = gelu_shape, .gradient = gelu_gradient,
+    .members = MEMBERS(OUT(gelu, y, 0), IN(gelu, x, GELU_X), IN(gelu, bias, GELU_BIAS), DIM(gelu, rows, GELU_X, 0),
+                       DIM(gelu, cols, GELU_X, 1), ATTR(gelu, tanh_form, tanh_form))};
 
 /* ---- gelu_grad: in dy, x, bias or none; out dx, dbias += or none ---- */
 
@@ -52,9 +46,7 @@ static mega_status gelu_grad_shape(const mega_graph *g, const instruction *op, t
 }
 
 const op_row mega_op_row_gelu_grad = {
-    .name = "gelu_grad",
-    .num_in = 3,
-    .num_out = 2,
+    OP_ROW(gelu_grad, 3, 2, gelu_grad),
     .optional_in = 1u << GELU_GRAD_BIAS,
     .optional_out = 1u << GELU_GRAD_DBIAS,
     .accumulates = 1u << GELU_GRAD_DBIAS,
@@ -63,8 +55,7 @@ const op_row mega_op_row_gelu_grad = {
     .members = MEMBERS(OUT(gelu_grad, dx, GELU_GRAD_DX), OUT(gelu_grad, dbias, GELU_GRAD_DBIAS),
                        IN(gelu_grad, dy, GELU_GRAD_DY), IN(gelu_grad, x, GELU_GRAD_X),
                        IN(gelu_grad, bias, GELU_GRAD_BIAS), DIM(gelu_grad, rows, GELU_GRAD_DY, 0),
-                       DIM(gelu_grad, cols, GELU_GRAD_DY, 1), ATTR(gelu_grad, tanh_form, tanh_form)),
-    .kernel = MEGA_KERNEL_gelu_grad};
+                       DIM(gelu_grad, cols, GELU_GRAD_DY, 1), ATTR(gelu_grad, tanh_form, tanh_form))};
 
 /* ---- add: in a, b; out a + b. add, mul and scale also accept the acc dtype (losses of rows). ---- */
 
@@ -93,14 +84,8 @@ static void add_gradient(mega_graph *g, const instruction *op)
 #define ADD_MEMBERS \
     MEMBERS(DTYPE(add, head.dtype, 0), OUT(add, y, 0), IN(add, a, 0), IN(add, b, 1), COUNT(add, count, 0))
 
-const op_row mega_op_row_add = {.name = "add",
-                                .num_in = 2,
-                                .num_out = 1,
-                                .overlays = 1u << 0 | 1u << 1,
-                                .shape = add_shape,
-                                .gradient = add_gradient,
-                                .members = ADD_MEMBERS,
-                                .kernel = MEGA_KERNEL_add};
+const op_row mega_op_row_add = {OP_ROW(add, 2, 1, add), .overlays = 1u << 0 | 1u << 1, .shape = add_shape,
+                                .gradient = add_gradient, .members = ADD_MEMBERS};
 
 /* ---- mul: in a, b; out a * b ---- */
 
@@ -118,14 +103,8 @@ static void mul_gradient(mega_graph *g, const instruction *op)
             mega_graph_gradient_add(g, op->in[k], mega_op_mul(g, dy, (mega_tensor){op->in[1 - k]}).id);
 }
 
-const op_row mega_op_row_mul = {.name = "mul",
-                                .num_in = 2,
-                                .num_out = 1,
-                                .overlays = 1u << 0 | 1u << 1,
-                                .shape = add_shape,
-                                .gradient = mul_gradient,
-                                .members = ADD_MEMBERS,
-                                .kernel = MEGA_KERNEL_mul};
+const op_row mega_op_row_mul = {OP_ROW(mul, 2, 1, mul), .overlays = 1u << 0 | 1u << 1, .shape = add_shape,
+                                .gradient = mul_gradient, .members = ADD_MEMBERS};
 
 /* ---- scale: in x; out x * factor ---- */
 
@@ -153,16 +132,10 @@ static void scale_gradient(mega_graph *g, const instruction *op)
 }
 
 /* Uses the kernel that converts types, here with equal types. */
-const op_row mega_op_row_scale = {.name = "scale",
-                                  .num_in = 1,
-                                  .num_out = 1,
-                                  .overlays = 1u << 0,
-                                  .shape = scale_shape,
-                                  .gradient = scale_gradient,
-                                  .members = MEMBERS(OUT(convert, dst, 0), IN(convert, src, 0),
-                                                     COUNT(convert, count, 0), DTYPE(convert, dst_dtype, 0),
-                                                     DTYPE(convert, src_dtype, 0), ATTR(convert, scale, factor)),
-                                  .kernel = MEGA_KERNEL_convert};
+const op_row mega_op_row_scale = {
+    OP_ROW(scale, 1, 1, convert), .overlays = 1u << 0, .shape = scale_shape, .gradient = scale_gradient,
+    .members = MEMBERS(OUT(convert, dst, 0), IN(convert, src, 0), COUNT(convert, count, 0),
+                       DTYPE(convert, dst_dtype, 0), DTYPE(convert, src_dtype, 0), ATTR(convert, scale, factor))};
 
 /* ---- keep: in x, state (written); for generation: no gradient ---- */
 
@@ -188,14 +161,8 @@ static void keep_bind(const op_binder *b, const instruction *op, void *args)
     a->scale = 1.0;
 }
 
-const op_row mega_op_row_keep = {.name = "keep",
-                                 .num_in = 2,
-                                 .num_out = 1,
-                                 .optional_out = 1u << 0, /* never there */
-                                 .mutates = 1u << 1,
-                                 .shape = keep_shape,
-                                 .bind = keep_bind,
-                                 .kernel = MEGA_KERNEL_convert};
+const op_row mega_op_row_keep = {OP_ROW(keep, 2, 1, convert), .optional_out = 1u << 0, /* never there */
+                                 .mutates = 1u << 1, .shape = keep_shape, .bind = keep_bind};
 
 /* ---- dropout: in x [T, C], sample_id [T], seq_position [T], bias [C] or none, residual [T, C] or none; out residual +
  *      dropout(x + bias) ---- */
@@ -246,9 +213,7 @@ static void dropout_gradient(mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_dropout = {
-    .name = "dropout",
-    .num_in = 5,
-    .num_out = 1,
+    OP_ROW(dropout, 5, 1, dropout_add),
     .optional_in = 1u << DROPOUT_SAMPLE_ID | 1u << DROPOUT_SEQ_POSITION | 1u << DROPOUT_BIAS | 1u << DROPOUT_RESIDUAL,
     .overlays = 1u << DROPOUT_X | 1u << DROPOUT_RESIDUAL,
     .shape = dropout_shape,
@@ -257,8 +222,7 @@ const op_row mega_op_row_dropout = {
         MEMBERS(OUT(dropout_add, y, 0), IN(dropout_add, x, DROPOUT_X), IN(dropout_add, sample_id, DROPOUT_SAMPLE_ID),
                 IN(dropout_add, seq_position, DROPOUT_SEQ_POSITION), IN(dropout_add, bias, DROPOUT_BIAS),
                 IN(dropout_add, residual, DROPOUT_RESIDUAL), DIM(dropout_add, rows, DROPOUT_X, 0),
-                DIM(dropout_add, cols, DROPOUT_X, 1), ATTR(dropout_add, dropout, p), ATTR(dropout_add, site, site)),
-    .kernel = MEGA_KERNEL_dropout_add};
+                DIM(dropout_add, cols, DROPOUT_X, 1), ATTR(dropout_add, dropout, p), ATTR(dropout_add, site, site))};
 
 /* ---- dropout_grad: in dy [T, C], sample_id, seq_position; out dx, dbias += or none ---- */
 
@@ -271,9 +235,7 @@ static mega_status dropout_grad_shape(const mega_graph *g, const instruction *op
 }
 
 const op_row mega_op_row_dropout_grad = {
-    .name = "dropout_grad",
-    .num_in = 3,
-    .num_out = 2,
+    OP_ROW(dropout_grad, 3, 2, dropout_grad),
     .optional_in = 1u << DROPOUT_GRAD_SAMPLE_ID | 1u << DROPOUT_GRAD_SEQ_POSITION,
     .optional_out = 1u << DROPOUT_GRAD_DBIAS,
     .accumulates = 1u << DROPOUT_GRAD_DBIAS,
@@ -283,5 +245,4 @@ const op_row mega_op_row_dropout_grad = {
                        IN(dropout_grad, dy, DROPOUT_GRAD_DY), IN(dropout_grad, sample_id, DROPOUT_GRAD_SAMPLE_ID),
                        IN(dropout_grad, seq_position, DROPOUT_GRAD_SEQ_POSITION),
                        DIM(dropout_grad, rows, DROPOUT_GRAD_DY, 0), DIM(dropout_grad, cols, DROPOUT_GRAD_DY, 1),
-                       ATTR(dropout_grad, dropout, p), ATTR(dropout_grad, site, site)),
-    .kernel = MEGA_KERNEL_dropout_grad};
+                       ATTR(dropout_grad, dropout, p), ATTR(dropout_grad, site, site))};

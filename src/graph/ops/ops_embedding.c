@@ -50,15 +50,12 @@ static op_cost embedding_cost(const mega_graph *g, const instruction *op)
     return (op_cost){0.0, y * (op->in[EMBEDDING_ADDEND] != 0 ? 3.0 : 2.0)};
 }
 
-const op_row mega_op_row_embedding = {.name = "embedding",
-                                      .num_in = 3,
-                                      .num_out = 1,
+const op_row mega_op_row_embedding = {OP_ROW(embedding, 3, 1, embedding),
                                       .optional_in = 1u << EMBEDDING_ADDEND,
                                       .shape = embedding_shape,
                                       .gradient = embedding_gradient,
                                       .cost = embedding_cost,
-                                      .members = EMBEDDING_MEMBERS,
-                                      .kernel = MEGA_KERNEL_embedding};
+                                      .members = EMBEDDING_MEMBERS};
 
 /* ---- embedding_grad: in ids, dy [T, C]; out dtable [V, C] acc, accumulated ---- */
 
@@ -76,17 +73,12 @@ static op_cost embedding_grad_cost(const mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_embedding_grad = {
-    .name = "embedding_grad",
-    .num_in = 2,
-    .num_out = 1,
-    .accumulates = 1u,
-    .shape = embedding_grad_shape,
+    OP_ROW(embedding_grad, 2, 1, embedding_grad), .accumulates = 1u, .shape = embedding_grad_shape,
     .cost = embedding_grad_cost,
     .members = MEMBERS(OUT(embedding_grad, dtable, 0), IN(embedding_grad, ids, EMBEDDING_GRAD_IDS),
                        IN(embedding_grad, dy, EMBEDDING_GRAD_DY), DIM(embedding_grad, rows, EMBEDDING_GRAD_DY, 0),
                        DIM(embedding_grad, cols, EMBEDDING_GRAD_DY, 1), ATTR(embedding_grad, begin, begin),
-                       OUT_DIM(embedding_grad, table_rows, 0, 0)),
-    .kernel = MEGA_KERNEL_embedding_grad};
+                       OUT_DIM(embedding_grad, table_rows, 0, 0))};
 
 /* ---- take_rows: in rows [n] i32, x [T, C]; out [n, C]; an embedding without a gradient, for generation ---- */
 
@@ -97,10 +89,5 @@ mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows)
     return mega_graph_emit(g, &op);
 }
 
-const op_row mega_op_row_take_rows = {.name = "take_rows",
-                                      .num_in = 2,
-                                      .num_out = 1,
-                                      .shape = embedding_shape,
-                                      .cost = embedding_cost,
-                                      .members = EMBEDDING_MEMBERS,
-                                      .kernel = MEGA_KERNEL_embedding};
+const op_row mega_op_row_take_rows = {OP_ROW(take_rows, 2, 1, embedding), .shape = embedding_shape,
+                                      .cost = embedding_cost, .members = EMBEDDING_MEMBERS};

@@ -37,22 +37,13 @@ static void glu_gradient(mega_graph *g, const instruction *op)
 
 static void glu_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_glu_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->rows = mega_op_in_dim(b->g, op, 0, 0);
-    a->cols = mega_op_in_dim(b->g, op, 0, 1) / 2;
-    a->kind = op->attr.activation;
-    a->gate_second = op->attr.gate_second;
+    ((mega_glu_args *)args)->cols = mega_op_in_dim(b->g, op, 0, 1) / 2;
 }
 
-const op_row mega_op_row_glu = {.name = "glu",
-                                .num_in = 1,
-                                .num_out = 1,
-                                .shape = glu_shape,
-                                .gradient = glu_gradient,
-                                .bind = glu_bind,
-                                .kernel = MEGA_KERNEL_glu};
+const op_row mega_op_row_glu = {OP_ROW(glu, 1, 1, glu), .shape = glu_shape, .gradient = glu_gradient,
+                                .members = MEMBERS(OUT(glu, y, 0), IN(glu, x, 0), DIM(glu, rows, 0, 0),
+                                                   ATTR(glu, kind, activation), ATTR(glu, gate_second, gate_second)),
+                                .bind = glu_bind};
 
 /* ---- glu_grad: in dy [T, F], x [T, 2F]; out dx [T, 2F] ---- */
 
@@ -66,12 +57,7 @@ static mega_status glu_grad_shape(const mega_graph *g, const instruction *op, te
 }
 
 const op_row mega_op_row_glu_grad = {
-    .name = "glu_grad",
-    .num_in = 2,
-    .num_out = 1,
-    .overlays = 1u << GLU_GRAD_X,
-    .shape = glu_grad_shape,
+    OP_ROW(glu_grad, 2, 1, glu_grad), .overlays = 1u << GLU_GRAD_X, .shape = glu_grad_shape,
     .members = MEMBERS(OUT(glu_grad, dx, 0), IN(glu_grad, dy, GLU_GRAD_DY), IN(glu_grad, x, GLU_GRAD_X),
                        DIM(glu_grad, rows, GLU_GRAD_DY, 0), DIM(glu_grad, cols, GLU_GRAD_DY, 1),
-                       ATTR(glu_grad, kind, activation), ATTR(glu_grad, gate_second, gate_second)),
-    .kernel = MEGA_KERNEL_glu_grad};
+                       ATTR(glu_grad, kind, activation), ATTR(glu_grad, gate_second, gate_second))};

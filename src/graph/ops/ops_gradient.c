@@ -30,12 +30,8 @@ static void rows_grad_bind(const op_binder *b, const instruction *op, void *args
     a->begin = op->attr.begin;
 }
 
-const op_row mega_op_row_rows_grad = {.name = "rows_grad",
-                                      .num_in = 1,
-                                      .num_out = 1,
-                                      .shape = rows_grad_shape,
-                                      .bind = rows_grad_bind,
-                                      .kernel = MEGA_KERNEL_embedding};
+const op_row mega_op_row_rows_grad = {OP_ROW(rows_grad, 1, 1, embedding), .shape = rows_grad_shape,
+                                      .bind = rows_grad_bind};
 
 /* ---- accumulate: in dy; out the gradient of a parameter, acc; dy is added to it from element attr.begin ---- */
 
@@ -69,10 +65,5 @@ static void accumulate_bind(const op_binder *b, const instruction *op, void *arg
     a->cols = mega_shape_count(mega_op_in(b->g, op, 0));
 }
 
-const op_row mega_op_row_accumulate = {.name = "accumulate",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .accumulates = 1u,
-                                       .shape = accumulate_shape,
-                                       .bind = accumulate_bind,
-                                       .kernel = MEGA_KERNEL_column_sum};
+const op_row mega_op_row_accumulate = {OP_ROW(accumulate, 1, 1, column_sum), .accumulates = 1u,
+                                       .shape = accumulate_shape, .bind = accumulate_bind};

@@ -1,6 +1,6 @@
 /* Ops with windows that move over images: convolution and pooling. Images are [samples * height * width, C]: a row is a
  * pixel. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 /* Operands. */
 enum { CONV2D_X, CONV2D_WEIGHT, CONV2D_BIAS };
@@ -121,26 +121,19 @@ static op_cost conv2d_cost(const mega_graph *g, const instruction *op)
 
 static void conv2d_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_conv2d_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[CONV2D_X]);
-    a->weight = b->address(b, op->in[CONV2D_WEIGHT]);
-    a->bias = b->address(b, op->in[CONV2D_BIAS]);
-    a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, CONV2D_X, 0));
-    a->in_channels = mega_op_in_dim(b->g, op, CONV2D_X, 1);
-    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_WEIGHT, 0);
+    ((mega_conv2d_args *)args)->samples = windows_samples(&op->attr.windows, mega_op_in_dim(b->g, op, CONV2D_X, 0));
 }
 
-const op_row mega_op_row_conv2d = {.name = "conv2d",
-                                   .num_in = 3,
-                                   .num_out = 1,
-                                   .optional_in = 1u << CONV2D_BIAS,
-                                   .shape = conv2d_shape,
-                                   .gradient = conv2d_gradient,
-                                   .cost = conv2d_cost,
-                                   .bind = conv2d_bind,
-                                   .kernel = MEGA_KERNEL_conv2d};
+const op_row mega_op_row_conv2d = {
+    OP_ROW(conv2d, 3, 1, conv2d),
+    .optional_in = 1u << CONV2D_BIAS,
+    .shape = conv2d_shape,
+    .gradient = conv2d_gradient,
+    .cost = conv2d_cost,
+    .members = MEMBERS(OUT(conv2d, y, 0), IN(conv2d, x, CONV2D_X), IN(conv2d, weight, CONV2D_WEIGHT),
+                       IN(conv2d, bias, CONV2D_BIAS), ATTR(conv2d, windows, windows),
+                       DIM(conv2d, in_channels, CONV2D_X, 1), DIM(conv2d, out_channels, CONV2D_WEIGHT, 0)),
+    .bind = conv2d_bind};
 
 /* ---- conv2d_grad_x: in dy [n*h'*w', O], weight [O, C*size*size]; out dx [n*h*w, C] ---- */
 
@@ -169,23 +162,16 @@ static op_cost conv2d_grad_x_cost(const mega_graph *g, const instruction *op)
 
 static void conv2d_grad_x_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_conv2d_grad_x_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[CONV2D_GRAD_X_DY]);
-    a->weight = b->address(b, op->in[CONV2D_GRAD_X_WEIGHT]);
-    a->windows = op->attr.windows;
-    a->samples = conv2d_samples_of_dy(b->g, op);
-    a->in_channels = b->g->tensor[op->out[0]].shape.dim[1];
-    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_X_DY, 1);
+    ((mega_conv2d_grad_x_args *)args)->samples = conv2d_samples_of_dy(b->g, op);
 }
 
-const op_row mega_op_row_conv2d_grad_x = {.name = "conv2d_grad_x",
-                                          .num_in = 2,
-                                          .num_out = 1,
-                                          .shape = conv2d_grad_x_shape,
-                                          .cost = conv2d_grad_x_cost,
-                                          .bind = conv2d_grad_x_bind,
-                                          .kernel = MEGA_KERNEL_conv2d_grad_x};
+const op_row mega_op_row_conv2d_grad_x = {
+    OP_ROW(conv2d_grad_x, 2, 1, conv2d_grad_x), .shape = conv2d_grad_x_shape, .cost = conv2d_grad_x_cost,
+    .members =
+        MEMBERS(OUT(conv2d_grad_x, dx, 0), IN(conv2d_grad_x, dy, CONV2D_GRAD_X_DY),
+                IN(conv2d_grad_x, weight, CONV2D_GRAD_X_WEIGHT), ATTR(conv2d_grad_x, windows, windows),
+                OUT_DIM(conv2d_grad_x, in_channels, 0, 1), DIM(conv2d_grad_x, out_channels, CONV2D_GRAD_X_DY, 1)),
+    .bind = conv2d_grad_x_bind};
 
 /* ---- conv2d_grad_w: in dy [n*h'*w', O], x [n*h*w, C]; out dweight [O, C*size*size] acc, dbias [O] acc or none; both
  *      accumulated ---- */
@@ -213,26 +199,22 @@ static op_cost conv2d_grad_w_cost(const mega_graph *g, const instruction *op)
 
 static void conv2d_grad_w_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_conv2d_grad_w_args *a = args;
-    a->dweight = b->address(b, op->out[CONV2D_GRAD_W_DWEIGHT]);
-    a->dbias = b->address(b, op->out[CONV2D_GRAD_W_DBIAS]);
-    a->dy = b->address(b, op->in[CONV2D_GRAD_W_DY]);
-    a->x = b->address(b, op->in[CONV2D_GRAD_W_X]);
-    a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, CONV2D_GRAD_W_X, 0));
-    a->in_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_W_X, 1);
-    a->out_channels = mega_op_in_dim(b->g, op, CONV2D_GRAD_W_DY, 1);
+    ((mega_conv2d_grad_w_args *)args)->samples =
+        windows_samples(&op->attr.windows, mega_op_in_dim(b->g, op, CONV2D_GRAD_W_X, 0));
 }
 
-const op_row mega_op_row_conv2d_grad_w = {.name = "conv2d_grad_w",
-                                          .num_in = 2,
-                                          .num_out = 2,
-                                          .optional_out = 1u << CONV2D_GRAD_W_DBIAS,
-                                          .accumulates = 1u << CONV2D_GRAD_W_DWEIGHT | 1u << CONV2D_GRAD_W_DBIAS,
-                                          .shape = conv2d_grad_w_shape,
-                                          .cost = conv2d_grad_w_cost,
-                                          .bind = conv2d_grad_w_bind,
-                                          .kernel = MEGA_KERNEL_conv2d_grad_w};
+const op_row mega_op_row_conv2d_grad_w = {
+    OP_ROW(conv2d_grad_w, 2, 2, conv2d_grad_w),
+    .optional_out = 1u << CONV2D_GRAD_W_DBIAS,
+    .accumulates = 1u << CONV2D_GRAD_W_DWEIGHT | 1u << CONV2D_GRAD_W_DBIAS,
+    .shape = conv2d_grad_w_shape,
+    .cost = conv2d_grad_w_cost,
+    .members =
+        MEMBERS(OUT(conv2d_grad_w, dweight, CONV2D_GRAD_W_DWEIGHT), OUT(conv2d_grad_w, dbias, CONV2D_GRAD_W_DBIAS),
+                IN(conv2d_grad_w, dy, CONV2D_GRAD_W_DY), IN(conv2d_grad_w, x, CONV2D_GRAD_W_X),
+                ATTR(conv2d_grad_w, windows, windows), DIM(conv2d_grad_w, in_channels, CONV2D_GRAD_W_X, 1),
+                DIM(conv2d_grad_w, out_channels, CONV2D_GRAD_W_DY, 1)),
+    .bind = conv2d_grad_w_bind};
 
 /* ---- max_pool2d: in x [n*h*w, C]; out y [n*h'*w', C], index [n*h'*w', C] i32 (the pixel of the largest) ---- */
 
@@ -265,22 +247,14 @@ static void max_pool2d_gradient(mega_graph *g, const instruction *op)
 
 static void max_pool2d_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_max_pool2d_args *a = args;
-    a->y = b->address(b, op->out[MAX_POOL2D_Y]);
-    a->index = b->address(b, op->out[MAX_POOL2D_INDEX]);
-    a->x = b->address(b, op->in[0]);
-    a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
-    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+    ((mega_max_pool2d_args *)args)->samples = windows_samples(&op->attr.windows, mega_op_in_dim(b->g, op, 0, 0));
 }
 
-const op_row mega_op_row_max_pool2d = {.name = "max_pool2d",
-                                       .num_in = 1,
-                                       .num_out = 2,
-                                       .shape = pool2d_shape,
-                                       .gradient = max_pool2d_gradient,
-                                       .bind = max_pool2d_bind,
-                                       .kernel = MEGA_KERNEL_max_pool2d};
+const op_row mega_op_row_max_pool2d = {
+    OP_ROW(max_pool2d, 1, 2, max_pool2d), .shape = pool2d_shape, .gradient = max_pool2d_gradient,
+    .members = MEMBERS(OUT(max_pool2d, y, MAX_POOL2D_Y), OUT(max_pool2d, index, MAX_POOL2D_INDEX), IN(max_pool2d, x, 0),
+                       ATTR(max_pool2d, windows, windows), DIM(max_pool2d, channels, 0, 1)),
+    .bind = max_pool2d_bind};
 
 /* ---- max_pool2d_grad: in dy [n*h'*w', C], index; out dx [n*h*w, C] ---- */
 
@@ -297,21 +271,16 @@ static mega_status pool2d_grad_shape(const mega_graph *g, const instruction *op,
 
 static void max_pool2d_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_max_pool2d_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[MAX_POOL2D_GRAD_DY]);
-    a->index = b->address(b, op->in[MAX_POOL2D_GRAD_INDEX]);
-    a->windows = op->attr.windows;
-    a->samples = mega_op_in_dim(b->g, op, MAX_POOL2D_GRAD_DY, 0) / windows_rows(&a->windows, 1);
-    a->channels = mega_op_in_dim(b->g, op, MAX_POOL2D_GRAD_DY, 1);
+    ((mega_max_pool2d_grad_args *)args)->samples =
+        mega_op_in_dim(b->g, op, MAX_POOL2D_GRAD_DY, 0) / windows_rows(&op->attr.windows, 1);
 }
 
-const op_row mega_op_row_max_pool2d_grad = {.name = "max_pool2d_grad",
-                                            .num_in = 2,
-                                            .num_out = 1,
-                                            .shape = pool2d_grad_shape,
-                                            .bind = max_pool2d_grad_bind,
-                                            .kernel = MEGA_KERNEL_max_pool2d_grad};
+const op_row mega_op_row_max_pool2d_grad = {
+    OP_ROW(max_pool2d_grad, 2, 1, max_pool2d_grad), .shape = pool2d_grad_shape,
+    .members = MEMBERS(OUT(max_pool2d_grad, dx, 0), IN(max_pool2d_grad, dy, MAX_POOL2D_GRAD_DY),
+                       IN(max_pool2d_grad, index, MAX_POOL2D_GRAD_INDEX), ATTR(max_pool2d_grad, windows, windows),
+                       DIM(max_pool2d_grad, channels, MAX_POOL2D_GRAD_DY, 1)),
+    .bind = max_pool2d_grad_bind};
 
 /* ---- mean_pool2d: in x [n*h*w, C]; out y [n*h'*w', C] ---- */
 
@@ -329,37 +298,24 @@ static void mean_pool2d_gradient(mega_graph *g, const instruction *op)
 
 static void mean_pool2d_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_mean_pool2d_args *a = args;
-    a->y = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[0]);
-    a->windows = op->attr.windows;
-    a->samples = windows_samples(&a->windows, mega_op_in_dim(b->g, op, 0, 0));
-    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+    ((mega_mean_pool2d_args *)args)->samples = windows_samples(&op->attr.windows, mega_op_in_dim(b->g, op, 0, 0));
 }
 
-const op_row mega_op_row_mean_pool2d = {.name = "mean_pool2d",
-                                        .num_in = 1,
-                                        .num_out = 1,
-                                        .shape = pool2d_shape,
-                                        .gradient = mean_pool2d_gradient,
-                                        .bind = mean_pool2d_bind,
-                                        .kernel = MEGA_KERNEL_mean_pool2d};
+const op_row mega_op_row_mean_pool2d = {
+    OP_ROW(mean_pool2d, 1, 1, mean_pool2d), .shape = pool2d_shape, .gradient = mean_pool2d_gradient,
+    .members = MEMBERS(OUT(mean_pool2d, y, 0), IN(mean_pool2d, x, 0), ATTR(mean_pool2d, windows, windows),
+                       DIM(mean_pool2d, channels, 0, 1)),
+    .bind = mean_pool2d_bind};
 
 /* ---- mean_pool2d_grad: in dy [n*h'*w', C]; out dx [n*h*w, C] ---- */
 
 static void mean_pool2d_grad_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_mean_pool2d_grad_args *a = args;
-    a->dx = b->address(b, op->out[0]);
-    a->dy = b->address(b, op->in[0]);
-    a->windows = op->attr.windows;
-    a->samples = mega_op_in_dim(b->g, op, 0, 0) / windows_rows(&a->windows, 1);
-    a->channels = mega_op_in_dim(b->g, op, 0, 1);
+    ((mega_mean_pool2d_grad_args *)args)->samples = mega_op_in_dim(b->g, op, 0, 0) / windows_rows(&op->attr.windows, 1);
 }
 
-const op_row mega_op_row_mean_pool2d_grad = {.name = "mean_pool2d_grad",
-                                             .num_in = 1,
-                                             .num_out = 1,
-                                             .shape = pool2d_grad_shape,
-                                             .bind = mean_pool2d_grad_bind,
-                                             .kernel = MEGA_KERNEL_mean_pool2d_grad};
+const op_row mega_op_row_mean_pool2d_grad = {
+    OP_ROW(mean_pool2d_grad, 1, 1, mean_pool2d_grad), .shape = pool2d_grad_shape,
+    .members = MEMBERS(OUT(mean_pool2d_grad, dx, 0), IN(mean_pool2d_grad, dy, 0),
+                       ATTR(mean_pool2d_grad, windows, windows), DIM(mean_pool2d_grad, channels, 0, 1)),
+    .bind = mean_pool2d_grad_bind};

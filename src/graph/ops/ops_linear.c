@@ -76,16 +76,13 @@ static void linear_bind(const op_binder *b, const instruction *op, void *args)
     a->c_dtype = b->g->tensor[op->out[0]].shape.dtype;
 }
 
-const op_row mega_op_row_linear = {.name = "linear",
-                                   .num_in = 4,
-                                   .num_out = 1,
+const op_row mega_op_row_linear = {OP_ROW(linear, 4, 1, gemm),
                                    .optional_in = 1u << LINEAR_BIAS | 1u << LINEAR_RESIDUAL,
                                    .overlays = 1u << LINEAR_RESIDUAL,
                                    .shape = linear_shape,
                                    .gradient = linear_gradient,
                                    .cost = linear_cost,
-                                   .bind = linear_bind,
-                                   .kernel = MEGA_KERNEL_gemm};
+                                   .bind = linear_bind};
 
 /* ---- linear_grad_x: in dy [T, N], weight [N, K]; out dx [T, K] ---- */
 
@@ -118,13 +115,8 @@ static void linear_grad_x_bind(const op_binder *b, const instruction *op, void *
     a->c_dtype = b->g->dtype;
 }
 
-const op_row mega_op_row_linear_grad_x = {.name = "linear_grad_x",
-                                          .num_in = 2,
-                                          .num_out = 1,
-                                          .shape = linear_grad_x_shape,
-                                          .cost = linear_grad_x_cost,
-                                          .bind = linear_grad_x_bind,
-                                          .kernel = MEGA_KERNEL_gemm};
+const op_row mega_op_row_linear_grad_x = {OP_ROW(linear_grad_x, 2, 1, gemm), .shape = linear_grad_x_shape,
+                                          .cost = linear_grad_x_cost, .bind = linear_grad_x_bind};
 
 /* ---- linear_grad_w: in dy [T, N], x [T, K]; out dweight [N, K] acc, dbias [N] acc or none; the GEMM itself
  *      accumulates ---- */
@@ -163,15 +155,12 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
     a->c_dtype = b->g->acc;
 }
 
-const op_row mega_op_row_linear_grad_w = {.name = "linear_grad_w",
-                                          .num_in = 2,
-                                          .num_out = 2,
+const op_row mega_op_row_linear_grad_w = {OP_ROW(linear_grad_w, 2, 2, gemm),
                                           .optional_out = 1u << LINEAR_GRAD_W_DBIAS,
                                           .accumulates = 1u << LINEAR_GRAD_W_DWEIGHT | 1u << LINEAR_GRAD_W_DBIAS,
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
-                                          .bind = linear_grad_w_bind,
-                                          .kernel = MEGA_KERNEL_gemm};
+                                          .bind = linear_grad_w_bind};
 
 /* ---- bias_add: in x [T, C], bias [C]; out [T, C] ---- */
 
@@ -200,15 +189,10 @@ static void bias_add_gradient(mega_graph *g, const instruction *op)
 
 /* Uses the dropout kernel, dropping nothing and adding only the bias. */
 const op_row mega_op_row_bias_add = {
-    .name = "bias_add",
-    .num_in = 2,
-    .num_out = 1,
-    .overlays = 1u << BIAS_ADD_X,
-    .shape = bias_add_shape,
+    OP_ROW(bias_add, 2, 1, dropout_add), .overlays = 1u << BIAS_ADD_X, .shape = bias_add_shape,
     .gradient = bias_add_gradient,
     .members = MEMBERS(OUT(dropout_add, y, 0), IN(dropout_add, x, BIAS_ADD_X), IN(dropout_add, bias, BIAS_ADD_BIAS),
-                       DIM(dropout_add, rows, BIAS_ADD_X, 0), DIM(dropout_add, cols, BIAS_ADD_X, 1)),
-    .kernel = MEGA_KERNEL_dropout_add};
+                       DIM(dropout_add, rows, BIAS_ADD_X, 0), DIM(dropout_add, cols, BIAS_ADD_X, 1))};
 
 /* ---- column_sum: in x [T, C]; out [C] acc, accumulated ---- */
 
@@ -219,11 +203,7 @@ static mega_status column_sum_shape(const mega_graph *g, const instruction *op, 
     return MEGA_OK;
 }
 
-const op_row mega_op_row_column_sum = {.name = "column_sum",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .accumulates = 1u,
+const op_row mega_op_row_column_sum = {OP_ROW(column_sum, 1, 1, column_sum), .accumulates = 1u,
                                        .shape = column_sum_shape,
                                        .members = MEMBERS(OUT(column_sum, sum, 0), IN(column_sum, x, 0),
-                                                          DIM(column_sum, rows, 0, 0), DIM(column_sum, cols, 0, 1)),
-                                       .kernel = MEGA_KERNEL_column_sum};
+                                                          DIM(column_sum, rows, 0, 0), DIM(column_sum, cols, 0, 1))};

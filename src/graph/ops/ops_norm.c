@@ -71,15 +71,12 @@ static void layer_norm_bind(const op_binder *b, const instruction *op, void *arg
     ((mega_layer_norm_args *)args)->rms = op->kind == OP_RMS_NORM;
 }
 
-const op_row mega_op_row_layer_norm = {.name = "layer_norm",
-                                       .num_in = 3,
-                                       .num_out = 3,
+const op_row mega_op_row_layer_norm = {OP_ROW(layer_norm, 3, 3, layer_norm),
                                        .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                        .shape = layer_norm_shape,
                                        .gradient = norm_gradient,
                                        .members = LAYER_NORM_MEMBERS,
-                                       .bind = layer_norm_bind,
-                                       .kernel = MEGA_KERNEL_layer_norm};
+                                       .bind = layer_norm_bind};
 
 /* ---- layer_norm_grad: in dy, x, mean, rstd, gain or none, addend or none; out dx, dgain += or none, dbias += or none
  * ---- */
@@ -112,17 +109,14 @@ static void layer_norm_grad_bind(const op_binder *b, const instruction *op, void
     ((mega_layer_norm_grad_args *)args)->rms = op->kind == OP_RMS_NORM_GRAD;
 }
 
-const op_row mega_op_row_layer_norm_grad = {.name = "layer_norm_grad",
-                                            .num_in = 6,
-                                            .num_out = 3,
+const op_row mega_op_row_layer_norm_grad = {OP_ROW(layer_norm_grad, 6, 3, layer_norm_grad),
                                             .optional_in = 1u << LAYER_NORM_GRAD_GAIN | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .optional_out = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
                                             .accumulates = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
                                             .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                             .shape = layer_norm_grad_shape,
                                             .members = LAYER_NORM_GRAD_MEMBERS,
-                                            .bind = layer_norm_grad_bind,
-                                            .kernel = MEGA_KERNEL_layer_norm_grad};
+                                            .bind = layer_norm_grad_bind};
 
 /* ---- rms_norm: in x [T, C], gain [C] or none, none; out y [T, C], none, rstd [T] acc ---- */
 
@@ -131,22 +125,17 @@ mega_tensor mega_op_rms_norm(mega_graph *g, mega_tensor x, mega_tensor gain, dou
     return norm_emit(g, OP_RMS_NORM, x, gain, (mega_tensor){0}, (op_attr){.eps = eps, .plus_one = plus_one});
 }
 
-const op_row mega_op_row_rms_norm = {.name = "rms_norm",
-                                     .num_in = 3,
-                                     .num_out = 3,
+const op_row mega_op_row_rms_norm = {OP_ROW(rms_norm, 3, 3, layer_norm),
                                      .optional_in = 1u << LAYER_NORM_GAIN | 1u << LAYER_NORM_BIAS,
                                      .optional_out = 1u << LAYER_NORM_MEAN,
                                      .shape = layer_norm_shape,
                                      .gradient = norm_gradient,
                                      .members = LAYER_NORM_MEMBERS,
-                                     .bind = layer_norm_bind,
-                                     .kernel = MEGA_KERNEL_layer_norm};
+                                     .bind = layer_norm_bind};
 
 /* ---- rms_norm_grad: in dy, x, none, rstd, gain or none, addend or none; out dx, dgain += or none, none ---- */
 
-const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
-                                          .num_in = 6,
-                                          .num_out = 3,
+const op_row mega_op_row_rms_norm_grad = {OP_ROW(rms_norm_grad, 6, 3, layer_norm_grad),
                                           .optional_in = 1u << LAYER_NORM_GRAD_MEAN | 1u << LAYER_NORM_GRAD_GAIN |
                                                          1u << LAYER_NORM_GRAD_ADDEND,
                                           .optional_out = 1u << LAYER_NORM_GRAD_DGAIN | 1u << LAYER_NORM_GRAD_DBIAS,
@@ -154,5 +143,4 @@ const op_row mega_op_row_rms_norm_grad = {.name = "rms_norm_grad",
                                           .overlays = 1u << LAYER_NORM_GRAD_DY | 1u << LAYER_NORM_GRAD_ADDEND,
                                           .shape = layer_norm_grad_shape,
                                           .members = LAYER_NORM_GRAD_MEMBERS,
-                                          .bind = layer_norm_grad_bind,
-                                          .kernel = MEGA_KERNEL_layer_norm_grad};
+                                          .bind = layer_norm_grad_bind};

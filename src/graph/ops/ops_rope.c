@@ -1,5 +1,5 @@
 /* Rotary position embedding. Its gradient is the opposite rotation. */
-#include "graph_impl.h"
+#include "op_members.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,27 +62,17 @@ static void rope_gradient(mega_graph *g, const instruction *op)
 
 static void rope_bind(const op_binder *b, const instruction *op, void *args)
 {
-    mega_rope_args *a = args;
-    const mega_rope_shape *s = &op->attr.rope;
-    a->out = b->address(b, op->out[0]);
-    a->x = b->address(b, op->in[ROPE_X]);
-    a->positions = b->address(b, op->in[ROPE_POSITIONS]);
-    a->frequency = b->table(b, op);
-    a->rows = mega_op_in_dim(b->g, op, ROPE_X, 0);
-    a->cols = mega_op_in_dim(b->g, op, ROPE_X, 1);
-    a->heads = s->heads;
-    a->head_dim = s->head_dim;
-    a->rotated = s->rotated;
-    a->factor = s->factor;
-    a->interleaved = s->interleaved;
-    a->inverse = s->inverse;
+    ((mega_rope_args *)args)->frequency = b->table(b, op);
 }
 
-const op_row mega_op_row_rope = {.name = "rope",
-                                 .num_in = 2,
-                                 .num_out = 1,
-                                 .overlays = 1u << ROPE_X,
-                                 .shape = rope_shape,
-                                 .gradient = rope_gradient,
-                                 .bind = rope_bind,
-                                 .kernel = MEGA_KERNEL_rope};
+const op_row mega_op_row_rope = {
+    OP_ROW(rope, 2, 1, rope),
+    .overlays = 1u << ROPE_X,
+    .shape = rope_shape,
+    .gradient = rope_gradient,
+    .members =
+        MEMBERS(OUT(rope, out, 0), IN(rope, x, ROPE_X), IN(rope, positions, ROPE_POSITIONS), DIM(rope, rows, ROPE_X, 0),
+                DIM(rope, cols, ROPE_X, 1), ATTR(rope, heads, rope.heads), ATTR(rope, head_dim, rope.head_dim),
+                ATTR(rope, rotated, rope.rotated), ATTR(rope, factor, rope.factor),
+                ATTR(rope, interleaved, rope.interleaved), ATTR(rope, inverse, rope.inverse)),
+    .bind = rope_bind};

@@ -34,13 +34,8 @@ static void groups_gradient(mega_graph *g, const instruction *op)
     MEMBERS(OUT(mean_rows, y, 0), IN(mean_rows, x, 0), ATTR(mean_rows, group, group), GROUPS(mean_rows, rows, 0), \
             DIM(mean_rows, cols, 0, 1))
 
-const op_row mega_op_row_mean_rows = {.name = "mean_rows",
-                                      .num_in = 1,
-                                      .num_out = 1,
-                                      .shape = groups_shape,
-                                      .gradient = groups_gradient,
-                                      .members = GROUPS_MEMBERS,
-                                      .kernel = MEGA_KERNEL_mean_rows};
+const op_row mega_op_row_mean_rows = {OP_ROW(mean_rows, 1, 1, mean_rows), .shape = groups_shape,
+                                      .gradient = groups_gradient, .members = GROUPS_MEMBERS};
 
 /* ---- mean_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
@@ -55,12 +50,8 @@ static mega_status groups_grad_shape(const mega_graph *g, const instruction *op,
     MEMBERS(OUT(mean_rows_grad, dx, 0), IN(mean_rows_grad, dy, 0), DIM(mean_rows_grad, rows, 0, 0), \
             ATTR(mean_rows_grad, group, group), DIM(mean_rows_grad, cols, 0, 1))
 
-const op_row mega_op_row_mean_rows_grad = {.name = "mean_rows_grad",
-                                           .num_in = 1,
-                                           .num_out = 1,
-                                           .shape = groups_grad_shape,
-                                           .members = GROUPS_GRAD_MEMBERS,
-                                           .kernel = MEGA_KERNEL_mean_rows_grad};
+const op_row mega_op_row_mean_rows_grad = {OP_ROW(mean_rows_grad, 1, 1, mean_rows_grad), .shape = groups_grad_shape,
+                                           .members = GROUPS_GRAD_MEMBERS};
 
 /* ---- first_rows: in x [n * group, C]; out [n, C] ---- */
 
@@ -70,22 +61,13 @@ mega_tensor mega_op_first_rows(mega_graph *g, mega_tensor x, int64_t group)
     return mega_graph_emit(g, &op);
 }
 
-const op_row mega_op_row_first_rows = {.name = "first_rows",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .shape = groups_shape,
-                                       .gradient = groups_gradient,
-                                       .members = GROUPS_MEMBERS,
-                                       .kernel = MEGA_KERNEL_first_rows};
+const op_row mega_op_row_first_rows = {OP_ROW(first_rows, 1, 1, first_rows), .shape = groups_shape,
+                                       .gradient = groups_gradient, .members = GROUPS_MEMBERS};
 
 /* ---- first_rows_grad: in dy [n, C]; out dx [n * group, C] ---- */
 
-const op_row mega_op_row_first_rows_grad = {.name = "first_rows_grad",
-                                            .num_in = 1,
-                                            .num_out = 1,
-                                            .shape = groups_grad_shape,
-                                            .members = GROUPS_GRAD_MEMBERS,
-                                            .kernel = MEGA_KERNEL_first_rows_grad};
+const op_row mega_op_row_first_rows_grad = {OP_ROW(first_rows_grad, 1, 1, first_rows_grad), .shape = groups_grad_shape,
+                                            .members = GROUPS_GRAD_MEMBERS};
 
 /* ---- row_sum: in x [T, C] dtype or acc; out [T] acc ---- */
 
@@ -111,15 +93,10 @@ static void row_sum_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_row_sum = {.name = "row_sum",
-                                    .num_in = 1,
-                                    .num_out = 1,
-                                    .shape = row_sum_shape,
-                                    .gradient = row_sum_gradient,
-                                    .members =
-                                        MEMBERS(OUT(row_sum, sum, 0), IN(row_sum, x, 0), DIM(row_sum, rows, 0, 0),
-                                                DIM(row_sum, cols, 0, 1), DTYPE(row_sum, x_dtype, 0)),
-                                    .kernel = MEGA_KERNEL_row_sum};
+const op_row mega_op_row_row_sum = {
+    OP_ROW(row_sum, 1, 1, row_sum), .shape = row_sum_shape, .gradient = row_sum_gradient,
+    .members = MEMBERS(OUT(row_sum, sum, 0), IN(row_sum, x, 0), DIM(row_sum, rows, 0, 0), DIM(row_sum, cols, 0, 1),
+                       DTYPE(row_sum, x_dtype, 0))};
 
 /* ---- row_sum_grad: in dsum [T] acc; out dx [T, attr.valid], acc where attr.wide ---- */
 
@@ -131,10 +108,6 @@ static mega_status row_sum_grad_shape(const mega_graph *g, const instruction *op
 }
 
 const op_row mega_op_row_row_sum_grad = {
-    .name = "row_sum_grad",
-    .num_in = 1,
-    .num_out = 1,
-    .shape = row_sum_grad_shape,
+    OP_ROW(row_sum_grad, 1, 1, row_sum_grad), .shape = row_sum_grad_shape,
     .members = MEMBERS(OUT(row_sum_grad, dx, 0), IN(row_sum_grad, dsum, 0), DIM(row_sum_grad, rows, 0, 0),
-                       ATTR(row_sum_grad, cols, valid), OUT_DTYPE(row_sum_grad, x_dtype, 0)),
-    .kernel = MEGA_KERNEL_row_sum_grad};
+                       ATTR(row_sum_grad, cols, valid), OUT_DTYPE(row_sum_grad, x_dtype, 0))};

@@ -23,13 +23,8 @@ static mega_status softcap_shape(const mega_graph *g, const instruction *op, ten
 }
 
 const op_row mega_op_row_softcap = {
-    .name = "softcap",
-    .num_in = 1,
-    .num_out = 1,
-    .overlays = 1u << 0,
-    .shape = softcap_shape,
-    .members = MEMBERS(OUT(softcap, y, 0), IN(softcap, x, 0), COUNT(softcap, count, 0), ATTR(softcap, cap, factor)),
-    .kernel = MEGA_KERNEL_softcap};
+    OP_ROW(softcap, 1, 1, softcap), .overlays = 1u << 0, .shape = softcap_shape,
+    .members = MEMBERS(OUT(softcap, y, 0), IN(softcap, x, 0), COUNT(softcap, count, 0), ATTR(softcap, cap, factor))};
 
 /* ---- softcap_grad: in dy [T, C], y [T, C] acc; out dx [T, C] ---- */
 
@@ -43,12 +38,7 @@ static mega_status softcap_grad_shape(const mega_graph *g, const instruction *op
 }
 
 const op_row mega_op_row_softcap_grad = {
-    .name = "softcap_grad",
-    .num_in = 2,
-    .num_out = 1,
-    .overlays = 1u << SOFTCAP_GRAD_DY,
-    .shape = softcap_grad_shape,
+    OP_ROW(softcap_grad, 2, 1, softcap_grad), .overlays = 1u << SOFTCAP_GRAD_DY, .shape = softcap_grad_shape,
     .members =
         MEMBERS(OUT(softcap_grad, dx, 0), IN(softcap_grad, dy, SOFTCAP_GRAD_DY), IN(softcap_grad, y, SOFTCAP_GRAD_Y),
-                COUNT(softcap_grad, count, SOFTCAP_GRAD_DY), ATTR(softcap_grad, cap, factor)),
-    .kernel = MEGA_KERNEL_softcap_grad};
+                COUNT(softcap_grad, count, SOFTCAP_GRAD_DY), ATTR(softcap_grad, cap, factor))};

@@ -37,14 +37,10 @@ static void square_sum_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_square_sum = {.name = "square_sum",
-                                       .num_in = 1,
-                                       .num_out = 1,
-                                       .shape = square_sum_shape,
+const op_row mega_op_row_square_sum = {OP_ROW(square_sum, 1, 1, square_sum), .shape = square_sum_shape,
                                        .gradient = square_sum_gradient,
                                        .members = MEMBERS(OUT(square_sum, sum, 0), IN(square_sum, x, 0),
-                                                          DIM(square_sum, rows, 0, 0), DIM(square_sum, cols, 0, 1)),
-                                       .kernel = MEGA_KERNEL_square_sum};
+                                                          DIM(square_sum, rows, 0, 0), DIM(square_sum, cols, 0, 1))};
 
 /* ---- square_sum_grad: in x [T, C], dsum [T] acc; out dx [T, C] ---- */
 
@@ -55,16 +51,12 @@ static mega_status square_sum_grad_shape(const mega_graph *g, const instruction 
     return mega_op_expect(g, op, SQUARE_SUM_GRAD_DSUM, "dsum", mega_shape_1d(g->acc, out[0].dim[0]));
 }
 
-const op_row mega_op_row_square_sum_grad = {.name = "square_sum_grad",
-                                            .num_in = 2,
-                                            .num_out = 1,
-                                            .shape = square_sum_grad_shape,
-                                            .members = MEMBERS(OUT(square_sum_grad, dx, 0),
-                                                               IN(square_sum_grad, x, SQUARE_SUM_GRAD_X),
-                                                               IN(square_sum_grad, dsum, SQUARE_SUM_GRAD_DSUM),
-                                                               DIM(square_sum_grad, rows, SQUARE_SUM_GRAD_X, 0),
-                                                               DIM(square_sum_grad, cols, SQUARE_SUM_GRAD_X, 1)),
-                                            .kernel = MEGA_KERNEL_square_sum_grad};
+const op_row mega_op_row_square_sum_grad = {
+    OP_ROW(square_sum_grad, 2, 1, square_sum_grad), .shape = square_sum_grad_shape,
+    .members =
+        MEMBERS(OUT(square_sum_grad, dx, 0), IN(square_sum_grad, x, SQUARE_SUM_GRAD_X),
+                IN(square_sum_grad, dsum, SQUARE_SUM_GRAD_DSUM), DIM(square_sum_grad, rows, SQUARE_SUM_GRAD_X, 0),
+                DIM(square_sum_grad, cols, SQUARE_SUM_GRAD_X, 1))};
 
 /* ---- rms_scale: in x [T, C], sum [T] acc, gain [C] or none; out y [T, C] ---- */
 
@@ -99,17 +91,12 @@ static void rms_scale_gradient(mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_rms_scale = {
-    .name = "rms_scale",
-    .num_in = 3,
-    .num_out = 1,
-    .optional_in = 1u << RMS_SCALE_GAIN,
-    .shape = rms_scale_shape,
+    OP_ROW(rms_scale, 3, 1, rms_scale), .optional_in = 1u << RMS_SCALE_GAIN, .shape = rms_scale_shape,
     .gradient = rms_scale_gradient,
     .members = MEMBERS(OUT(rms_scale, y, 0), IN(rms_scale, x, RMS_SCALE_X), IN(rms_scale, sum, RMS_SCALE_SUM),
                        IN(rms_scale, gain, RMS_SCALE_GAIN), DIM(rms_scale, rows, RMS_SCALE_X, 0),
                        DIM(rms_scale, cols, RMS_SCALE_X, 1), ATTR(rms_scale, total, group), ATTR(rms_scale, eps, eps),
-                       ATTR(rms_scale, plus_one, plus_one)),
-    .kernel = MEGA_KERNEL_rms_scale};
+                       ATTR(rms_scale, plus_one, plus_one))};
 
 /* ---- rms_scale_grad: in dy, x, sum, gain or none; out dx, dsum, dgain += or none ---- */
 
@@ -123,9 +110,7 @@ static mega_status rms_scale_grad_shape(const mega_graph *g, const instruction *
 }
 
 const op_row mega_op_row_rms_scale_grad = {
-    .name = "rms_scale_grad",
-    .num_in = 4,
-    .num_out = 3,
+    OP_ROW(rms_scale_grad, 4, 3, rms_scale_grad),
     .optional_in = 1u << RMS_SCALE_GRAD_GAIN,
     .optional_out = 1u << RMS_SCALE_GRAD_DGAIN,
     .accumulates = 1u << RMS_SCALE_GRAD_DGAIN,
@@ -136,5 +121,4 @@ const op_row mega_op_row_rms_scale_grad = {
                        IN(rms_scale_grad, x, RMS_SCALE_GRAD_X), IN(rms_scale_grad, sum, RMS_SCALE_GRAD_SUM),
                        IN(rms_scale_grad, gain, RMS_SCALE_GRAD_GAIN), DIM(rms_scale_grad, rows, RMS_SCALE_GRAD_X, 0),
                        DIM(rms_scale_grad, cols, RMS_SCALE_GRAD_X, 1), ATTR(rms_scale_grad, total, group),
-                       ATTR(rms_scale_grad, eps, eps), ATTR(rms_scale_grad, plus_one, plus_one)),
-    .kernel = MEGA_KERNEL_rms_scale_grad};
+                       ATTR(rms_scale_grad, eps, eps), ATTR(rms_scale_grad, plus_one, plus_one))};
