@@ -17,3 +17,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set_source_files_properties(${files}/isa_amx.c ${files}/attention/attention_amx.c PROPERTIES COMPILE_OPTIONS
         "${avx512};-mavx512bf16;-mamx-tile;-mamx-bf16")
 endif()
+# Kernels have one signature, and so have the parts of their work: one may need no queue, or no thread's number. (The
+# bodies of instruction sets are not among them.)
+file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/plain/*.c ${files}/*.c ${files}/gemm/*.c)
+list(FILTER kernels EXCLUDE REGEX "_body\\.c$|/isa_|/normal_")
+set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -Wno-unused-parameter)

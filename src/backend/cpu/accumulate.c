@@ -24,7 +24,6 @@ static void accumulate_half(const mega_accumulate_args *a, int64_t begin, int64_
 static void cpu_accumulate_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_accumulate_args *a = ((const cpu_job *)user)->args;
-    (void)thread;
     if (a->y_dtype == MEGA_BF16 || a->y_dtype == MEGA_F16) {
         accumulate_half(a, begin, end);
     } else if (a->overwrites) {

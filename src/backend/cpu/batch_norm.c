@@ -91,7 +91,6 @@ static void norm_put_block(const norm_job *j, int64_t unit, int64_t row, int64_t
 static void norm_sum_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const norm_job *j = user;
-    (void)thread;
     norm_zero(j->partial, j, begin, end);
     norm_walk(j, begin, end, norm_sum_block);
 }
@@ -99,14 +98,12 @@ static void norm_sum_work(void *user, int thread, int64_t begin, int64_t end)
 static void norm_square_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const norm_job *j = user;
-    (void)thread;
     norm_zero(j->partial, j, begin, end);
     norm_walk(j, begin, end, norm_square_block);
 }
 
 static void norm_put_work(void *user, int thread, int64_t begin, int64_t end)
 {
-    (void)thread;
     norm_walk(user, begin, end, norm_put_block);
 }
 
@@ -147,7 +144,6 @@ static void cpu_batch_norm_run(const mega_queue *queue, const void *args)
 static size_t batch_norm_scratch(const void *args, int threads)
 {
     const mega_batch_norm_args *a = args;
-    (void)threads;
     return (size_t)((a->groups * (2 + chunk_count(a->rows)) + 1) * a->cols) * sizeof(double);
 }
 
@@ -182,7 +178,6 @@ static void norm_grad_put_block(const norm_job *j, int64_t unit, int64_t row, in
 static void norm_grad_sum_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const norm_job *j = user;
-    (void)thread;
     norm_zero(j->partial, j, begin, end);
     norm_zero(j->partial_n, j, begin, end);
     norm_walk(j, begin, end, norm_grad_sum_block);
@@ -190,7 +185,6 @@ static void norm_grad_sum_work(void *user, int thread, int64_t begin, int64_t en
 
 static void norm_grad_put_work(void *user, int thread, int64_t begin, int64_t end)
 {
-    (void)thread;
     norm_walk(user, begin, end, norm_grad_put_block);
 }
 
@@ -238,7 +232,6 @@ static void cpu_batch_norm_grad_run(const mega_queue *queue, const void *args)
 static size_t batch_norm_grad_scratch(const void *args, int threads)
 {
     const mega_batch_norm_grad_args *a = args;
-    (void)threads;
     return (size_t)(a->groups * a->cols * (5 + 2 * chunk_count(a->rows))) * sizeof(double);
 }
 
@@ -272,7 +265,6 @@ static void cpu_batch_norm_fixed_run(const mega_queue *queue, const void *args)
 static size_t batch_norm_fixed_scratch(const void *args, int threads)
 {
     const mega_batch_norm_fixed_args *a = args;
-    (void)threads;
     return (size_t)(3 * a->cols) * sizeof(double);
 }
 

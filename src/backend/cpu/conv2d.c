@@ -62,7 +62,6 @@ static void conv_reorder_work(void *user, int thread, int64_t begin, int64_t end
     const conv_shape *s = j->s;
     const int64_t pixels = s->w.size * s->w.size;
     const size_t size = mega_dtype_size(s->dtype);
-    (void)thread;
     for (int64_t o = begin; o < end; o++)
         for (int64_t c = 0; c < s->in; c++)
             for (int64_t p = 0; p < pixels; p++)
@@ -92,7 +91,6 @@ static void conv_copy_work(void *user, int thread, int64_t begin, int64_t end)
     const conv_job *j = user;
     const conv_shape *s = j->s;
     const size_t size = mega_dtype_size(s->dtype), line = (size_t)(s->w.size * s->in) * size;
-    (void)thread;
     for (int64_t r = begin; r < end; r++) {
         const int64_t row = j->first + r, sample = row / (s->width * s->height);
         const int64_t y = row / s->width % s->height * s->w.stride - s->w.padding;
@@ -234,7 +232,6 @@ static void conv2d_grad_w_add_work(void *user, int thread, int64_t begin, int64_
     const conv_job *j = user;
     const conv_shape *s = j->s;
     const int64_t pixels = s->w.size * s->w.size;
-    (void)thread;
     for (int64_t o = begin; o < end; o++)
         for (int64_t c = 0; c < s->in; c++)
             for (int64_t p = 0; p < pixels; p++)
@@ -336,7 +333,6 @@ static void conv2d_grad_x_work(void *user, int thread, int64_t begin, int64_t en
     const conv_job *j = user;
     const conv_shape *s = j->s;
     float sum[CPU_BLOCK];
-    (void)thread;
     for (int64_t line = begin; line < end; line++)
         for (int64_t x = 0; x < s->w.width; x++)
             for (int64_t c = 0; c < s->in; c += CPU_BLOCK) {

@@ -19,7 +19,6 @@ static bool fits_float(double scale)
 static void cpu_convert_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
-    (void)thread;
     const mega_convert_args *a = job->args;
     if (is_fast(a->dst_dtype) && is_fast(a->src_dtype) && fits_float(a->scale)) {
         job->bodies->convert(a, begin, end);

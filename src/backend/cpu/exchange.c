@@ -5,7 +5,6 @@ static void cpu_exchange_work(void *user, int thread, int64_t begin, int64_t end
 {
     const mega_exchange_args *x = ((const cpu_job *)user)->args;
     char *a = x->a, *b = x->b;
-    (void)thread;
     for (int64_t i = begin; i < end; i++) {
         const char kept = a[i];
         a[i] = b[i];

@@ -7,7 +7,6 @@ static void first_rows_work(void *user, int thread, int64_t begin, int64_t end)
     const mega_first_rows_args *a = ((const cpu_job *)user)->args;
     const mega_dtype t = a->head.dtype;
     const size_t bytes = (size_t)a->cols * mega_dtype_size(t);
-    (void)thread;
     for (int64_t r = begin; r < end; r++)
         memcpy(element_at(a->y, t, r * a->cols), const_element_at(a->x, t, r * a->group * a->cols), bytes);
 }
@@ -23,7 +22,6 @@ static void first_rows_grad_work(void *user, int thread, int64_t begin, int64_t 
     const mega_first_rows_grad_args *a = ((const cpu_job *)user)->args;
     const mega_dtype t = a->head.dtype;
     const size_t bytes = (size_t)a->cols * mega_dtype_size(t);
-    (void)thread;
     for (int64_t r = begin; r < end; r++) {
         char *dx = element_at(a->dx, t, r * a->group * a->cols);
         memcpy(dx, const_element_at(a->dy, t, r * a->cols), bytes);

@@ -11,7 +11,6 @@ typedef struct fold {
 static void cpu_fold_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const fold *f = user;
-    (void)thread;
     f->bodies->fold(f->sum, f->partial, f->chunks, f->ld, begin, end);
 }
 
@@ -32,7 +31,6 @@ static void fold_run_chunks(void *user, int thread, int64_t begin, int64_t end)
 {
     const chunks_job *j = user;
     const int64_t step = chunk_rows(j->rows);
-    (void)thread;
     for (int64_t i = begin; i < end; i++) {
         const int64_t last = (i + 1) * step;
         j->chunk(j->args, i * step, last < j->rows ? last : j->rows,

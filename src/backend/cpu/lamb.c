@@ -18,7 +18,6 @@
 static void cpu_lamb_moments_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_lamb_moments_args *a = ((const cpu_job *)user)->args;
-    (void)thread;
     for (int64_t first = begin; first < end; first += MEGA_LAMB_CHUNK) {
         const int64_t last = end - first > MEGA_LAMB_CHUNK ? first + MEGA_LAMB_CHUNK : end;
         double *sum = (double *)a->head.scratch + 2 * (first / MEGA_LAMB_CHUNK);
@@ -29,7 +28,6 @@ static void cpu_lamb_moments_work(void *user, int thread, int64_t begin, int64_t
 static size_t cpu_lamb_moments_scratch(const void *args, int threads)
 {
     const mega_lamb_moments_args *a = args;
-    (void)threads;
     return (size_t)((a->count + MEGA_LAMB_CHUNK - 1) / MEGA_LAMB_CHUNK) * 2 * sizeof(double);
 }
 

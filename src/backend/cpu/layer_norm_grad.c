@@ -26,7 +26,6 @@ static void cpu_layer_norm_grad_run(const mega_queue *queue, const void *args)
 static size_t cpu_layer_norm_grad_scratch(const void *args, int threads)
 {
     const mega_layer_norm_grad_args *a = args;
-    (void)threads;
     return (size_t)(chunk_count(a->rows) * a->cols * 2) * sizeof(float);
 }
 

@@ -9,7 +9,6 @@
 static void cpu_norm_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
-    (void)thread;
     const mega_norm_args *a = job->args;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t rest = a->count - chunk * CHUNK;
@@ -38,7 +37,6 @@ static void cpu_norm_run(const mega_queue *queue, const void *args)
 
 static size_t cpu_norm_scratch(const void *args, int threads)
 {
-    (void)threads;
     return (size_t)norm_chunks_of(args) * 3 * sizeof(double);
 }
 

@@ -50,7 +50,6 @@ static void max_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
     float most[CPU_BLOCK];
     int32_t best[CPU_BLOCK];
-    (void)thread;
     for (int64_t r = begin * width; r < end * width; r++)
         for (int64_t c = 0; c < a->channels; c += CPU_BLOCK) {
             const int64_t n = a->channels - c < CPU_BLOCK ? a->channels - c : CPU_BLOCK, at = r * a->channels + c;
@@ -79,7 +78,6 @@ static void max_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t 
     const mega_windows *w = &a->windows;
     const int64_t height = mega_windows_along(w, w->height), width = mega_windows_along(w, w->width);
     float sum[CPU_BLOCK], v[CPU_BLOCK];
-    (void)thread;
     for (int64_t p = begin * w->width; p < end * w->width; p++) {
         const int64_t y = p / w->width % w->height, x = p % w->width, sample = p / (w->width * w->height);
         const pool_span rows = pool_span_of(w, w->height, y), columns = pool_span_of(w, w->width, x);
@@ -116,7 +114,6 @@ static void mean_pool2d_work(void *user, int thread, int64_t begin, int64_t end)
     const double share = 1.0 / (double)(w->size * w->size);
     double sum[CPU_BLOCK]; /* a float may overflow in the sum */
     float v[CPU_BLOCK];
-    (void)thread;
     for (int64_t r = begin * width; r < end * width; r++) {
         const pool_span rows = pool_pixels_of(w, w->height, r / width % height);
         const pool_span columns = pool_pixels_of(w, w->width, r % width);
@@ -154,7 +151,6 @@ static void mean_pool2d_grad_work(void *user, int thread, int64_t begin, int64_t
     const double share = 1.0 / (double)(w->size * w->size);
     double sum[CPU_BLOCK]; /* a float may overflow in the sum */
     float v[CPU_BLOCK];
-    (void)thread;
     for (int64_t p = begin * w->width; p < end * w->width; p++) {
         const int64_t y = p / w->width % w->height, x = p % w->width, sample = p / (w->width * w->height);
         const pool_span rows = pool_span_of(w, w->height, y), columns = pool_span_of(w, w->width, x);

@@ -1,7 +1,6 @@
 /* Scaling of rows by the root of the mean of squares, and its gradient. The threads share the rows, in the gradient
  * chunks of rows, of which each has its own sums for the gain. */
 #include "cpu/share.h"
-#include <math.h>
 
 static void rms_scale_part(mega_rms_scale_args *part, int64_t begin)
 {
@@ -43,7 +42,6 @@ static void cpu_rms_scale_grad_run(const mega_queue *queue, const void *args)
 static size_t cpu_rms_scale_grad_scratch(const void *args, int threads)
 {
     const mega_rms_scale_grad_args *a = args;
-    (void)threads;
     return (size_t)(chunk_count(a->rows) * a->cols) * sizeof(float);
 }
 

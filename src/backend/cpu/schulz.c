@@ -1,7 +1,6 @@
 /* What Newton-Schulz iterations do besides products. The threads share chunks of elements, whose sums are kept in
  * scratch and added in order, or rows of tiles; F64 is computed the same way. */
 #include "cpu/share.h"
-#include <math.h>
 
 /* SQUARES_CHUNK: 64 kB of floats, so that claiming one costs nothing; the bits depend on it. TILE: two tiles of floats
  * fit in the first level of cache. (bench_optimizer) */
@@ -39,7 +38,6 @@ static void cpu_matrix_squares_run(const mega_queue *queue, const void *args)
 static size_t cpu_matrix_squares_scratch(const void *args, int threads)
 {
     const mega_matrix_squares_args *a = args;
-    (void)threads;
     return (size_t)((a->count + SQUARES_CHUNK - 1) / SQUARES_CHUNK) * sizeof(double);
 }
 

@@ -9,7 +9,6 @@
 static void cpu_state_sums_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_state_sums_args *a = ((const cpu_job *)user)->args;
-    (void)thread;
     for (int64_t piece = begin; piece < end; piece++) {
         const int64_t stop = (piece + 1) * STATE_PIECE < a->count ? (piece + 1) * STATE_PIECE : a->count;
         double squares = 0, sizes = 0, roots = 0, most = 0;
@@ -43,7 +42,6 @@ static void cpu_state_sums_run(const mega_queue *queue, const void *args)
 
 static size_t cpu_state_sums_scratch(const void *args, int threads)
 {
-    (void)threads;
     return (size_t)state_pieces(args) * 4 * sizeof(double);
 }
 

@@ -18,7 +18,6 @@ static void plain_accuracy_run(const mega_queue *queue, const void *args)
 {
     const mega_accuracy_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const bool is_class = a->labels[r] >= 0 && a->labels[r] < a->classes;
         put(a->counts, acc, r, is_class ? 1.0 : 0.0);

@@ -5,7 +5,6 @@ static void plain_activation_run(const mega_queue *queue, const void *args)
 {
     const mega_activation_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->y, t, i, activation_of(a->kind, get(a->x, t, i)));
 }
 
@@ -13,7 +12,6 @@ static void plain_activation_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_activation_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->dx, t, i, get(a->dy, t, i) * slope_of(a->kind, get(a->x, t, i)));
 }
 

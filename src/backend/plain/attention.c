@@ -44,7 +44,6 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
 static void plain_attention_run(const mega_queue *queue, const void *args)
 {
     const mega_attention_args *a = args;
-    (void)queue;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t i = 0; i < a->seq; i++) attention_query(a, a->head.scratch, b, i, h);
@@ -53,7 +52,6 @@ static void plain_attention_run(const mega_queue *queue, const void *args)
 static size_t plain_attention_scratch(const void *args, int threads)
 {
     const mega_attention_args *a = args;
-    (void)threads;
     return (size_t)a->keys * sizeof(double);
 }
 

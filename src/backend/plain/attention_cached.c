@@ -41,7 +41,6 @@ static void plain_attention_cached_run(const mega_queue *queue, const void *args
     const mega_attention_cached_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t ld = a->kv_heads * a->head_dim;
-    (void)queue;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t i = 0; i < a->rows; i++) {
             const int64_t row = b * a->rows + i, position = a->head.step->kv_length[b] + i;
@@ -61,7 +60,6 @@ static void plain_attention_cached_run(const mega_queue *queue, const void *args
 static size_t plain_attention_cached_scratch(const void *args, int threads)
 {
     const mega_attention_cached_args *a = args;
-    (void)threads;
     return (size_t)a->capacity * sizeof(double);
 }
 

@@ -91,7 +91,6 @@ static void plain_attention_grad_run(const mega_queue *queue, const void *args)
                             .dv = base + 3 * K + K * D,
                             .cap = more,
                             .dbias = more + (a->rules.softcap > 0.0 ? K : 0)};
-    (void)queue;
     for (int64_t n = 0; n < biases; n++) w.dbias[n] = 0.0;
     for (int64_t b = 0; b < a->batch; b++)
         for (int64_t kv = 0; kv < a->kv_heads; kv++) {
@@ -112,7 +111,6 @@ static void plain_attention_grad_run(const mega_queue *queue, const void *args)
 static size_t plain_attention_grad_scratch(const void *args, int threads)
 {
     const mega_attention_grad_args *g = args;
-    (void)threads;
     const mega_attention_args *a = &g->forward;
     const int64_t rows = a->rules.softcap > 0.0 ? 4 : 3,
                   biases = g->dbias != NULL ? a->rules.bias_buckets * a->heads : 0;

@@ -8,7 +8,6 @@ static void plain_batch_norm_run(const mega_queue *queue, const void *args)
     const mega_batch_norm_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
     const double rows = (double)a->rows;
-    (void)queue;
     for (int64_t g = 0; g < a->groups; g++)
         for (int64_t c = 0; c < a->cols; c++) {
             double sum = 0.0, sum_sq = 0.0;
@@ -32,7 +31,6 @@ static void plain_batch_norm_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_batch_norm_grad_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
-    (void)queue;
     for (int64_t g = 0; g < a->groups; g++)
         for (int64_t c = 0; c < a->cols; c++) {
             const double mean = get(a->mean, acc, g * a->cols + c);
@@ -55,7 +53,6 @@ static void plain_batch_norm_fixed_run(const mega_queue *queue, const void *args
 {
     const mega_batch_norm_fixed_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++) {
             const double normal =
@@ -70,7 +67,6 @@ static void plain_batch_norm_update_run(const mega_queue *queue, const void *arg
     const mega_dtype acc = acc_of(a->head.dtype);
     const double unbiased = (double)a->rows / ((double)a->rows - 1.0);
     const double later = pow(1.0 - a->momentum, (double)(a->groups * a->head.step->later_micro_batches));
-    (void)queue;
     for (int64_t c = 0; c < a->cols; c++) {
         double mean = 0.0, var = 0.0;
         for (int64_t g = 0; g < a->groups; g++) {

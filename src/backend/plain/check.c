@@ -48,7 +48,6 @@ static void plain_check_run(const mega_queue *queue, const void *args)
 {
     const mega_check_args *a = args;
     mega_update_block *b = a->block;
-    (void)queue;
     if (MEGA_UPDATE_IS_REFUSED(b)) return;
     const bool is_finite = b->not_finite == 0.0;
     b->verdict = !isfinite(loss_of_step(a)) ? MEGA_UPDATE_LOSS_IS_NOT_FINITE

@@ -4,7 +4,6 @@
 static void plain_column_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_column_sum_args *a = args;
-    (void)queue;
     for (int64_t c = 0; c < a->cols; c++) {
         double sum = 0.0;
         for (int64_t r = 0; r < a->rows; r++) sum += get(a->x, a->head.dtype, r * a->cols + c);

@@ -47,7 +47,6 @@ static void plain_conv2d_run(const mega_queue *queue, const void *args)
 {
     const mega_conv2d_args *a = args;
     const int64_t rows = conv2d_rows(&a->windows, a->samples);
-    (void)queue;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t o = 0; o < a->out_channels; o++)
             put(a->y, a->head.dtype, r * a->out_channels + o, conv2d_sum(a, conv2d_corner_of(&a->windows, r), o));
@@ -78,7 +77,6 @@ static void plain_conv2d_grad_x_run(const mega_queue *queue, const void *args)
 {
     const mega_conv2d_grad_x_args *a = args;
     const mega_windows *w = &a->windows;
-    (void)queue;
     for (int64_t s = 0; s < a->samples; s++)
         for (int64_t y = 0; y < w->height; y++)
             for (int64_t x = 0; x < w->width; x++)
@@ -104,7 +102,6 @@ static void plain_conv2d_grad_w_run(const mega_queue *queue, const void *args)
     const mega_conv2d_grad_w_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
     const int64_t rows = conv2d_rows(&a->windows, a->samples), size = a->windows.size;
-    (void)queue;
     for (int64_t o = 0; o < a->out_channels; o++) {
         double dbias = 0.0;
         for (int64_t c = 0; c < a->in_channels; c++)

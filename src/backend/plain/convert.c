@@ -4,7 +4,6 @@
 static void plain_convert_run(const mega_queue *queue, const void *args)
 {
     const mega_convert_args *a = args;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->dst, a->dst_dtype, i, get(a->src, a->src_dtype, i) * a->scale);
 }
 

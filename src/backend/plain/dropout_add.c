@@ -5,7 +5,6 @@ static void plain_dropout_add_run(const mega_queue *queue, const void *args)
 {
     const mega_dropout_add_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++) {
             double v = get(a->x, t, r * a->cols + c);

@@ -5,7 +5,6 @@ static void plain_embedding_run(const mega_queue *queue, const void *args)
 {
     const mega_embedding_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t row = (a->ids != NULL ? a->ids[r] : r) - a->begin;
         const bool is_here = row >= 0 && row < a->table_rows;

@@ -4,7 +4,6 @@
 static void plain_exchange_run(const mega_queue *queue, const void *args)
 {
     const mega_exchange_args *a = args;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         const double kept = get(a->a, a->head.dtype, i);
         put(a->a, a->head.dtype, i, get(a->b, a->head.dtype, i));

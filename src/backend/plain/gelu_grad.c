@@ -5,7 +5,6 @@ static void plain_gelu_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_gelu_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t c = 0; c < a->cols; c++) {
         double dbias = 0.0;
         for (int64_t r = 0; r < a->rows; r++) {

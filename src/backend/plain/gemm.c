@@ -35,7 +35,6 @@ static void plain_gemm_run(const mega_queue *queue, const void *args)
                        .b_k = a->trans_b ? 1 : a->ldb,
                        .b_n = a->trans_b ? a->ldb : 1};
     const bool add = a->accumulate && !(a->first_in_step && a->head.step != NULL && a->head.step->first_micro_batch);
-    (void)queue;
     for (int64_t m = 0; m < a->m; m++) {
         double row_sum = 0.0, sum[COLUMNS];
         const int64_t columns = a->lower && m + 1 < a->n ? m + 1 : a->n;

@@ -6,7 +6,6 @@ static void plain_glu_run(const mega_queue *queue, const void *args)
     const mega_glu_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t F = a->cols, gate = a->gate_second ? F : 0, up = F - gate;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < F; c++) {
             const int64_t at = r * 2 * F + c;
@@ -19,7 +18,6 @@ static void plain_glu_grad_run(const mega_queue *queue, const void *args)
     const mega_glu_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t F = a->cols, gate = a->gate_second ? F : 0, up = F - gate;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < F; c++) {
             const int64_t at = r * 2 * F + c;

@@ -14,7 +14,6 @@ static void plain_layer_norm_run(const mega_queue *queue, const void *args)
     const mega_layer_norm_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t C = a->cols;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double sum = 0.0;
         for (int64_t c = 0; c < C; c++) sum += get(a->x, t, r * C + c);

@@ -20,7 +20,6 @@ static void plain_layer_norm_grad_run(const mega_queue *queue, const void *args)
     const mega_layer_norm_grad_args *a = args;
     const mega_dtype t = a->head.dtype, acc = acc_of(t);
     const int64_t C = a->cols;
-    (void)queue;
     for (int64_t c = 0; c < C; c++) {
         double dgain = 0.0, dbias = 0.0;
         for (int64_t r = 0; r < a->rows; r++) {

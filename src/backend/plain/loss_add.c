@@ -8,7 +8,6 @@ static void plain_loss_add_run(const mega_queue *queue, const void *args)
     const mega_dtype acc = acc_of(a->head.dtype);
     const double sum = get(a->sum, acc, 0), weight = get(a->weight, acc, 0);
     const bool is_finite = isfinite(sum) && isfinite(weight);
-    (void)queue;
     if (a->per_token) {
         a->sums[0] += a->times * sum;
         a->sums[1] += a->times * weight;

@@ -7,7 +7,6 @@ static void plain_loss_seed_run(const mega_queue *queue, const void *args)
     const mega_loss_seed_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     const double weight = a->weight != NULL ? get(a->weight, acc, 0) : 1.0;
-    (void)queue;
     put(a->seed, acc, 0, weight != 0.0 ? a->coefficient * a->head.step->loss_factor / weight : 0.0);
 }
 

@@ -11,7 +11,6 @@ static void plain_masked_sum_run(const mega_queue *queue, const void *args)
     const mega_masked_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     double sum = 0.0;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++)
         sum += a->x != NULL ? get(a->x, acc, i) * mask_at(a->mask, i) : mask_at(a->mask, i);
     put(a->out, acc, 0, sum);
@@ -21,7 +20,6 @@ static void plain_masked_sum_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_masked_sum_grad_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->dx, acc, i, get(a->dout, acc, 0) * mask_at(a->mask, i));
 }
 

@@ -5,7 +5,6 @@ static void plain_mean_rows_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_rows_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++) {
             double sum = 0.0;
@@ -18,7 +17,6 @@ static void plain_mean_rows_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_mean_rows_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows * a->group; r++)
         for (int64_t c = 0; c < a->cols; c++)
             put(a->dx, t, r * a->cols + c, get(a->dy, t, r / a->group * a->cols + c) / (double)a->group);

@@ -5,7 +5,6 @@ static void plain_mul_run(const mega_queue *queue, const void *args)
 {
     const mega_mul_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->y, t, i, get(a->a, t, i) * get(a->b, t, i));
 }
 

@@ -5,7 +5,6 @@
 static void plain_norm_run(const mega_queue *queue, const void *args)
 {
     const mega_norm_args *a = args;
-    (void)queue;
     double sum[3] = {0.0, 0.0, 0.0};
     for (int64_t i = 0; i < a->count; i++) {
         const double x = get(a->x, acc_of(a->head.dtype), i);

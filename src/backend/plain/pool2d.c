@@ -28,7 +28,6 @@ static void plain_max_pool2d_run(const mega_queue *queue, const void *args)
     const mega_max_pool2d_args *a = args;
     const mega_dtype t = a->head.dtype;
     const int64_t rows = pool_rows(&a->windows, a->samples), width = a->windows.width;
-    (void)queue;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < a->channels; c++) {
             const pool_window p = pool_window_of(&a->windows, r);
@@ -52,7 +51,6 @@ static void plain_max_pool2d_grad_run(const mega_queue *queue, const void *args)
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t windows = mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
-    (void)queue;
     for (int64_t s = 0; s < a->samples; s++)
         for (int64_t pixel = 0; pixel < w->height * w->width; pixel++)
             for (int64_t c = 0; c < a->channels; c++) {
@@ -69,7 +67,6 @@ static void plain_mean_pool2d_run(const mega_queue *queue, const void *args)
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t rows = pool_rows(w, a->samples);
-    (void)queue;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < a->channels; c++) {
             const pool_window p = pool_window_of(w, r);
@@ -87,7 +84,6 @@ static void plain_mean_pool2d_grad_run(const mega_queue *queue, const void *args
     const mega_windows *w = &a->windows;
     const mega_dtype t = a->head.dtype;
     const int64_t windows = mega_windows_along(w, w->height) * mega_windows_along(w, w->width);
-    (void)queue;
     for (int64_t s = 0; s < a->samples; s++)
         for (int64_t pixel = 0; pixel < w->height * w->width; pixel++)
             for (int64_t c = 0; c < a->channels; c++) {

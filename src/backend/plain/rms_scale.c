@@ -11,7 +11,6 @@ static void plain_rms_scale_run(const mega_queue *queue, const void *args)
 {
     const mega_rms_scale_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t row = 0; row < a->rows; row++) {
         const double r = 1.0 / sqrt(get(a->sum, acc_of(t), row) / (double)a->total + a->eps);
         for (int64_t c = 0; c < a->cols; c++) {
@@ -39,7 +38,6 @@ static void plain_rms_scale_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_rms_scale_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     if (a->dgain != NULL) sum_dgain(a); /* before dx, which may be dy */
     for (int64_t row = 0; row < a->rows; row++) {
         const double r = 1.0 / sqrt(get(a->sum, acc_of(t), row) / (double)a->total + a->eps);

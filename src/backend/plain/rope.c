@@ -21,7 +21,6 @@ static void copy_channels(const mega_rope_args *a, int64_t row, int64_t begin, i
 static void plain_rope_run(const mega_queue *queue, const void *args)
 {
     const mega_rope_args *a = args;
-    (void)queue;
     for (int64_t row = 0; row < a->rows; row++) {
         for (int64_t k = 0; k < a->rotated / 2; k++) {
             const float angle = (float)a->positions[row] * a->frequency[k];

@@ -4,7 +4,6 @@
 static void plain_row_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_row_sum_args *a = args;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double sum = 0.0;
         for (int64_t c = 0; c < a->cols; c++) sum += get(a->x, a->x_dtype, r * a->cols + c);
@@ -15,7 +14,6 @@ static void plain_row_sum_run(const mega_queue *queue, const void *args)
 static void plain_row_sum_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_row_sum_grad_args *a = args;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t c = 0; c < a->cols; c++)
             put(a->dx, a->x_dtype, r * a->cols + c, get(a->dsum, acc_of(a->head.dtype), r));

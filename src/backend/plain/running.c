@@ -5,7 +5,6 @@ static void plain_running_run(const mega_queue *queue, const void *args)
 {
     const mega_running_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     if (MEGA_UPDATE_IS_REFUSED(a->block)) return;
     for (int64_t i = 0; i < a->count; i++) {
         const double y = a->kept * get(a->y, acc, i) + a->added * get(a->x, acc, i);

@@ -5,7 +5,6 @@
 static void plain_matrix_squares_run(const mega_queue *queue, const void *args)
 {
     const mega_matrix_squares_args *a = args;
-    (void)queue;
     a->sum[0] = 0.0;
     for (int64_t i = 0; i < a->count; i++) {
         const double x = get(a->x, acc_of(a->head.dtype), i);
@@ -18,7 +17,6 @@ static void plain_matrix_scale_run(const mega_queue *queue, const void *args)
     const mega_matrix_scale_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     const double factor = 1 / fmax(sqrt(a->squares[0]), 1e-7);
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->y, acc, i, get(a->x, acc, i) * factor);
 }
 
@@ -26,7 +24,6 @@ static void plain_mirror_run(const mega_queue *queue, const void *args)
 {
     const mega_mirror_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t i = 0; i < a->size; i++)
         for (int64_t j = 0; j < i; j++) put(a->s, acc, j * a->size + i, get(a->s, acc, i * a->size + j));
 }

@@ -6,7 +6,6 @@ static void plain_softcap_run(const mega_queue *queue, const void *args)
 {
     const mega_softcap_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->y, acc, i, a->cap * tanh(get(a->x, acc, i) / a->cap));
 }
 
@@ -14,7 +13,6 @@ static void plain_softcap_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_softcap_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         const double share = get(a->y, acc_of(t), i) / a->cap;
         put(a->dx, t, i, get(a->dy, t, i) * (1.0 - share * share));

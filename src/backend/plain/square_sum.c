@@ -5,7 +5,6 @@ static void plain_square_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_square_sum_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t row = 0; row < a->rows; row++) {
         double sum = 0.0;
         for (int64_t i = row * a->cols; i < (row + 1) * a->cols; i++) sum += get(a->x, t, i) * get(a->x, t, i);
@@ -17,7 +16,6 @@ static void plain_square_sum_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_square_sum_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t row = 0; row < a->rows; row++)
         for (int64_t i = row * a->cols; i < (row + 1) * a->cols; i++)
             put(a->dx, t, i, 2.0 * get(a->x, t, i) * get(a->dsum, acc_of(t), row));

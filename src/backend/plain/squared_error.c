@@ -5,7 +5,6 @@ static void plain_squared_error_run(const mega_queue *queue, const void *args)
 {
     const mega_squared_error_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double sum = 0.0;
         for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++) {
@@ -20,7 +19,6 @@ static void plain_squared_error_grad_run(const mega_queue *queue, const void *ar
 {
     const mega_squared_error_grad_args *a = args;
     const mega_dtype t = a->head.dtype;
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
         for (int64_t i = r * a->cols; i < (r + 1) * a->cols; i++)
             put(a->dx, t, i, 2.0 * (get(a->x, t, i) - get(a->target, t, i)) * get(a->dloss, acc_of(t), r));

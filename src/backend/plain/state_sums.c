@@ -6,7 +6,6 @@ static void plain_state_sums_run(const mega_queue *queue, const void *args)
 {
     const mega_state_sums_args *a = args;
     double sum[3] = {0.0, 0.0, 0.0};
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) {
         const double x = fabs(get(a->x, acc_of(a->head.dtype), i));
         sum[0] += x * x;

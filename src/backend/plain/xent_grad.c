@@ -4,7 +4,6 @@
 static void plain_xent_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_xent_grad_args *a = args;
-    (void)queue;
     for (int64_t t = 0; t < a->rows; t++) {
         xent_row r = {.logits = a->logits, .dlogits = a->dlogits, .acc = acc_of(a->head.dtype), .type = a->head.dtype};
         r.at = t * a->ld, r.cols = a->cols, r.valid = a->valid, r.label = a->labels[t] - a->begin;

@@ -7,7 +7,6 @@ static void plain_xent_max_run(const mega_queue *queue, const void *args)
 {
     const mega_xent_max_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         double max = -INFINITY;
         for (int64_t v = 0; v < a->valid; v++) {

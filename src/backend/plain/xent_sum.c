@@ -6,7 +6,6 @@ static void plain_xent_sum_run(const mega_queue *queue, const void *args)
 {
     const mega_xent_sum_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
-    (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const double max = get(a->row_max, acc, r);
         const int64_t label = a->labels[r] - a->begin;

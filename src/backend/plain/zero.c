@@ -4,7 +4,6 @@
 static void plain_zero_run(const mega_queue *queue, const void *args)
 {
     const mega_zero_args *a = args;
-    (void)queue;
     for (int64_t i = 0; i < a->count; i++) put(a->x, a->head.dtype, i, 0.0);
 }
 

@@ -97,7 +97,6 @@ static void gemm_pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const panels_job *job = user;
     const gemm_block *b = &job->block;
-    (void)thread;
     job->bodies->gemm_pack_b(b->args, b->packed, b->n, b->columns, b->panel_k, b->panel_depth, begin, end);
 }
 
@@ -116,7 +115,6 @@ static void pack_a_work(void *user, int thread, int64_t row, int64_t row_end)
     const panels_job *job = user;
     const int64_t height = job->bodies->gemm_rows_of_panel;
     gemm_block b = job->block;
-    (void)thread;
     for (b.k = b.panel_k; next_block(&b); b.k += b.depth)
         job->bodies->gemm_pack_a(b.args,
                                  b.packed + gemm_round_to(b.args->m, height) * (b.k - b.panel_k) + row * b.depth, row,
@@ -203,7 +201,6 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
 static void few_rows_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const cpu_job *job = user;
-    (void)thread;
     job->bodies->gemm_rows(job->args, begin, end);
 }
 

@@ -85,7 +85,6 @@ typedef struct pairs_job {
 static void pairs_pack_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const pairs_job *job = user;
-    (void)thread;
     job->walk->pairs->pack_b(&job->block, begin, end);
 }
 
