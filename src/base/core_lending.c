@@ -1,6 +1,5 @@
 /* Finds threads that are held up, by their processor time, and moves them by their affinity masks (core_lending.h). */
 #include "megalith/core_lending.h"
-#include "base_impl.h"
 #include "megalith/process.h"
 #include "megalith/threads.h"
 

@@ -9,7 +9,6 @@
  * A file that is truncated within its last page raises nothing: the rest of the page reads as zeros. mega_map_check
  * therefore also compares the lengths of all mapped files. Replacing a file by rename is safe: the mapped one stays
  * whole. */
-#include "base_impl.h"
 #include "file_impl.h"
 #include "megalith/memory.h"
 

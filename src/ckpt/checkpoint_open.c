@@ -3,7 +3,6 @@
 #include "megalith/file_kind.h"
 #include "megalith/run_json.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* A SAVE that holds checkpoints already: which, and the removal of those that a run which begins anew leaves behind. */
 #include "ckpt_impl.h"
 #include "megalith/json.h"
-#include "megalith/run_json.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* megalith doctor: reports what this program found on this machine and what it will use. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "cli.h"
 #include "commands.h"
 #include "megalith/assert.h"
 #include "megalith/comm.h"

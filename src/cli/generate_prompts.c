@@ -1,5 +1,4 @@
 /* The sources of prompts for generate_samples_gpt. */
-#include "cli.h"
 #include "generate.h"
 #include "megalith/signals.h"
 

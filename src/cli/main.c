@@ -6,7 +6,6 @@
 #include "megalith/launch.h"
 #include "megalith/memory.h"
 #include "megalith/streams.h"
-#include "options_impl.h"
 #include "plan.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -4,7 +4,6 @@
 #include "inputs.h"
 #include "megalith/file.h"
 #include "megalith/lock.h"
-#include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/progress.h"
 #include "megalith/signals.h"

@@ -1,6 +1,5 @@
 /* A GPT data set as samples by index (mega_dataset): each sample becomes a row of a batch, on any thread. */
 #include "data_impl.h"
-#include "megalith/batch.h"
 #include "megalith/hash.h"
 #include "megalith/memory.h"
 #include <pthread.h>

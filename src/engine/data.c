@@ -2,7 +2,6 @@
 #include "engine_data.h"
 #include "megalith/compare.h"
 #include "megalith/hash.h"
-#include "megalith/json.h"
 #include "megalith/run_json.h"
 #include <inttypes.h>
 #include <stdio.h>

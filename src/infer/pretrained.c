@@ -1,7 +1,6 @@
 /* Reads a model folder for generation and evaluation. */
 #include "megalith/pretrained.h"
 #include "budget.h"
-#include "megalith/file.h"
 #include "megalith/generate.h"
 #include "megalith/hf_config.h"
 #include "megalith/memory.h"

@@ -1,7 +1,6 @@
 /* Tensor-parallel layers, as functions that add ops to a graph. Only layers compute with ranks; models do not. */
 #include "layers_impl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "folder_keys.h"
 #include "json_cursor.h"
 #include "megalith/file.h"
-#include "megalith/json.h"
 #include "vocabulary.h"
 #include <jansson.h>
 #include <stdio.h>
