@@ -1911,6 +1911,16 @@ class mega_sampled(_Struct):
 
 mega_dataset_sampled = _function("mega_dataset_sampled", mega_dataset, POINTER(mega_sampled))
 
+# ---- rope_scaling.h ----
+
+mega_rope_scaling = c_int
+MEGA_ROPE_NONE = 0
+MEGA_ROPE_LINEAR = 1
+MEGA_ROPE_DYNAMIC = 2
+MEGA_ROPE_YARN = 3
+MEGA_ROPE_LLAMA3 = 4
+MEGA_ROPE_LONGROPE = 5
+
 # ---- layers.h ----
 
 
@@ -1984,13 +1994,6 @@ mega_dropout = _function(
 mega_dropout_add = _function(
     "mega_dropout_add", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
     c_double)
-mega_rope_scaling = c_int
-MEGA_ROPE_NONE = 0
-MEGA_ROPE_LINEAR = 1
-MEGA_ROPE_DYNAMIC = 2
-MEGA_ROPE_YARN = 3
-MEGA_ROPE_LLAMA3 = 4
-MEGA_ROPE_LONGROPE = 5
 
 
 class mega_rope(_Struct):

@@ -12,8 +12,9 @@
  * (cmake/families.awk). Messages and pages have them in the order of their places; of several families that can hold a
  * model the first is chosen. The last holds what no model of transformers can. */
 #define MEGA_FAMILY(place, name) const mega_family mega_family_##name
-/* The tables of its file, by the names that they have in each. */
-#define HF_TABLES .architecture = architecture, .keys = keys, .names = &names, .ignored = ignored
+/* Its model_type, and the tables of its file, by the names that they have in each. */
+#define HF_TABLES(type) \
+    .model_type = (type), .architecture = architecture, .keys = keys, .names = &names, .ignored = ignored
 extern const mega_family mega_family_gpt2;
 
 enum { HF_TAKEN = 96 };

@@ -5,7 +5,7 @@
 static bool is_same_rope(const mega_rope_settings *a, const mega_rope_settings *b)
 {
     const double x = a->fraction == 0.0 ? 1.0 : a->fraction, y = b->fraction == 0.0 ? 1.0 : b->fraction;
-    bool same = a->theta == b->theta && x == y && a->interleaved == b->interleaved && a->change == b->change &&
+    bool same = a->theta == b->theta && x == y && a->interleaved == b->interleaved && a->scaling == b->scaling &&
                 a->factor == b->factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
                 a->attention_factor == b->attention_factor && a->mscale == b->mscale &&
                 a->mscale_all_dim == b->mscale_all_dim && a->low_freq_factor == b->low_freq_factor &&

@@ -24,19 +24,18 @@ static const struct rope_member {
 
 static const struct rope_kind {
     const char *name;
-    mega_rope_change change;
+    mega_rope_scaling scaling;
     const char *members; /* in blanks: those that count */
     bool needs_factor;
 } kinds[] = {
-    {"default", MEGA_SHAPE_ROPE_AS_TRAINED, " ", false},
-    {"linear", MEGA_SHAPE_ROPE_LINEAR, " factor ", true},
-    {"dynamic", MEGA_SHAPE_ROPE_DYNAMIC, " factor original_max_position_embeddings ", true},
-    {"yarn", MEGA_SHAPE_ROPE_YARN,
+    {"default", MEGA_ROPE_NONE, " ", false},
+    {"linear", MEGA_ROPE_LINEAR, " factor ", true},
+    {"dynamic", MEGA_ROPE_DYNAMIC, " factor original_max_position_embeddings ", true},
+    {"yarn", MEGA_ROPE_YARN,
      " factor beta_fast beta_slow attention_factor mscale mscale_all_dim truncate original_max_position_embeddings ",
      true},
-    {"llama3", MEGA_SHAPE_ROPE_LLAMA3, " factor low_freq_factor high_freq_factor original_max_position_embeddings ",
-     true},
-    {"longrope", MEGA_SHAPE_ROPE_LONGROPE,
+    {"llama3", MEGA_ROPE_LLAMA3, " factor low_freq_factor high_freq_factor original_max_position_embeddings ", true},
+    {"longrope", MEGA_ROPE_LONGROPE,
      " factor attention_factor short_factor long_factor original_max_position_embeddings ", false}};
 #define NUM_KINDS (sizeof kinds / sizeof *kinds)
 
@@ -152,7 +151,7 @@ static void rope_take_object(hf_reader *r, const char *name, const json_t *objec
         rope_refuse(r, name, "rope_type", type, "default, linear, dynamic, yarn, llama3 or longrope");
         return;
     }
-    out->change = kind->change;
+    out->scaling = kind->scaling;
     for (void *it = json_object_iter((json_t *)(uintptr_t)object); it != NULL;
          it = json_object_iter_next((json_t *)(uintptr_t)object, it)) {
         const char *member = json_object_iter_key(it);
@@ -163,9 +162,9 @@ static void rope_take_object(hf_reader *r, const char *name, const json_t *objec
         rope_refuse(r, name, member, v, expected);
     }
     if (kind->needs_factor && out->factor == 0.0) rope_refuse(r, name, "factor", NULL, "a number above 0");
-    if (kind->change == MEGA_SHAPE_ROPE_LLAMA3 && (out->low_freq_factor == 0.0 || out->high_freq_factor == 0.0))
+    if (kind->scaling == MEGA_ROPE_LLAMA3 && (out->low_freq_factor == 0.0 || out->high_freq_factor == 0.0))
         rope_refuse(r, name, "low_freq_factor", NULL, "low_freq_factor and high_freq_factor");
-    if (kind->change == MEGA_SHAPE_ROPE_LONGROPE && out->num_factors == 0)
+    if (kind->scaling == MEGA_ROPE_LONGROPE && out->num_factors == 0)
         rope_refuse(r, name, "long_factor", NULL, "long_factor and short_factor");
 }
 
@@ -184,7 +183,7 @@ static void rope_take_by_layer(hf_reader *r, const json_t *object, mega_model_sh
     if (full != NULL && !json_is_null(full)) rope_take_object(r, "rope_parameters.full_attention", full, &s->net.rope);
     if (sliding != NULL && !json_is_null(sliding)) {
         rope_take_object(r, "rope_parameters.sliding_attention", sliding, &window);
-        if (window.change != MEGA_SHAPE_ROPE_AS_TRAINED || window.fraction != 0.0)
+        if (window.scaling != MEGA_ROPE_NONE || window.fraction != 0.0)
             rope_refuse(r, "rope_parameters.sliding_attention", "rope_type", json_object_get(sliding, "rope_type"),
                         "default (a scaled rotation of layers with a window is not implemented yet)");
     }
@@ -216,17 +215,16 @@ static void hf_rope_check(hf_reader *r, mega_model_shape *s)
                  (long long)head_dim);
         hf_refuse(r, "partial_rotary_factor", json_object_get(r->json, "partial_rotary_factor"), expected);
     }
-    if (rope->change == MEGA_SHAPE_ROPE_LONGROPE && rope->num_factors != 0 && rope->num_factors != rotated / 2) {
+    if (rope->scaling == MEGA_ROPE_LONGROPE && rope->num_factors != 0 && rope->num_factors != rotated / 2) {
         snprintf(expected, sizeof expected, "lists of %lld numbers, half the rotated channels",
                  (long long)(rotated / 2));
         hf_refuse(r, "rope_scaling.long_factor", NULL, expected);
     }
     if (rope->fraction == 1.0) rope->fraction = 0.0;
-    if (rope->change == MEGA_SHAPE_ROPE_AS_TRAINED || rope->change == MEGA_SHAPE_ROPE_LINEAR)
-        rope->original_positions = 0;
+    if (rope->scaling == MEGA_ROPE_NONE || rope->scaling == MEGA_ROPE_LINEAR) rope->original_positions = 0;
     else if (rope->original_positions == 0)
         rope->original_positions = s->positions;
-    if (rope->change == MEGA_SHAPE_ROPE_LONGROPE && rope->factor == 0.0)
+    if (rope->scaling == MEGA_ROPE_LONGROPE && rope->factor == 0.0)
         rope->factor = (double)s->positions / (double)rope->original_positions;
 }
 
@@ -298,7 +296,7 @@ void hf_take_rope(hf_reader *r, mega_model_shape *s)
     rope_take_objects(r, s);
     if (rope_has(r->family->rope_keys, "original_max_position_embeddings")) {
         const int64_t original = hf_take_int(r, "original_max_position_embeddings", rope->original_positions);
-        if (rope->change == MEGA_SHAPE_ROPE_LONGROPE) rope->original_positions = original;
+        if (rope->scaling == MEGA_ROPE_LONGROPE) rope->original_positions = original;
     }
     rope_check_ignored(r, rope);
     hf_rope_check(r, s);
@@ -316,16 +314,16 @@ static void rope_put_factors(mega_buffer *b, const char *name, const double *fac
     mega_buffer_puts(b, "]");
 }
 
-static const char *rope_name(mega_rope_change change)
+static const char *rope_name(mega_rope_scaling scaling)
 {
     for (size_t i = 0; i < NUM_KINDS; i++)
-        if (kinds[i].change == change) return kinds[i].name;
+        if (kinds[i].scaling == scaling) return kinds[i].name;
     return "default";
 }
 
 static void rope_put_object(mega_buffer *b, const mega_rope_settings *rope, bool with_theta)
 {
-    const struct rope_kind *kind = rope_find(rope_name(rope->change));
+    const struct rope_kind *kind = rope_find(rope_name(rope->scaling));
     mega_buffer_printf(b, "{\"rope_type\": \"%s\"", kind->name);
     for (size_t i = 0; i < NUM_MEMBERS; i++) {
         const double value = *(const double *)(const void *)((const char *)rope + members[i].field);
@@ -334,10 +332,10 @@ static void rope_put_object(mega_buffer *b, const mega_rope_settings *rope, bool
         mega_buffer_printf(b, ", \"%s\": ", members[i].name);
         mega_buffer_json_double(b, value);
     }
-    if (rope->no_truncate && rope->change == MEGA_SHAPE_ROPE_YARN) mega_buffer_puts(b, ", \"truncate\": false");
+    if (rope->no_truncate && rope->scaling == MEGA_ROPE_YARN) mega_buffer_puts(b, ", \"truncate\": false");
     if (rope_has(kind->members, "original_max_position_embeddings") && rope->original_positions > 0)
         mega_buffer_printf(b, ", \"original_max_position_embeddings\": %lld", (long long)rope->original_positions);
-    if (rope->change == MEGA_SHAPE_ROPE_LONGROPE) {
+    if (rope->scaling == MEGA_ROPE_LONGROPE) {
         rope_put_factors(b, "short_factor", rope->short_factor, rope->num_factors);
         rope_put_factors(b, "long_factor", rope->long_factor, rope->num_factors);
     }
@@ -367,7 +365,7 @@ void hf_put_rope(const mega_model_shape *s, void *user, hf_put *put)
         rope_put_number(user, put, of_windows, s->net.window_theta > 0.0 ? s->net.window_theta : rope->theta);
     if (rope_has(f->rope_keys, "original_max_position_embeddings") && rope->original_positions > 0)
         hf_put_int(user, put, "original_max_position_embeddings", rope->original_positions);
-    if (rope->change != MEGA_SHAPE_ROPE_AS_TRAINED) rope_put_object(&b, rope, false);
+    if (rope->scaling != MEGA_ROPE_NONE) rope_put_object(&b, rope, false);
     else
         mega_buffer_puts(&b, "null");
     hf_put_text(user, put, "rope_scaling", &b);

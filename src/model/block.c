@@ -84,18 +84,13 @@ void block_request_rows(const mega_builder *b, const mega_transformer *m)
 
 /* ---- attention ---- */
 
-/* families/ and layers/ are on one floor, so that each has its own enum of the kinds. */
 static mega_rope rope_of(const mega_transformer *m)
 {
-    static const mega_rope_scaling scaling[] = {
-        [MEGA_SHAPE_ROPE_AS_TRAINED] = MEGA_ROPE_NONE, [MEGA_SHAPE_ROPE_LINEAR] = MEGA_ROPE_LINEAR,
-        [MEGA_SHAPE_ROPE_DYNAMIC] = MEGA_ROPE_DYNAMIC, [MEGA_SHAPE_ROPE_YARN] = MEGA_ROPE_YARN,
-        [MEGA_SHAPE_ROPE_LLAMA3] = MEGA_ROPE_LLAMA3,   [MEGA_SHAPE_ROPE_LONGROPE] = MEGA_ROPE_LONGROPE};
     const mega_rope_settings *r = &m->net.rope;
     return (mega_rope){.theta = r->theta,
                        .fraction = r->fraction,
                        .interleaved = r->interleaved,
-                       .scaling = scaling[r->change],
+                       .scaling = r->scaling,
                        .factor = r->factor,
                        .beta_fast = r->beta_fast,
                        .beta_slow = r->beta_slow,

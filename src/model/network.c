@@ -27,7 +27,7 @@ static double megatron_yarn_mscale(double factor, double mscale)
 /* YaRN as Megatron computes it. What transformers computes without being told is not said, as in its folders. */
 static void set_yarn(const mega_model_options *o, mega_rope_settings *r)
 {
-    r->change = MEGA_SHAPE_ROPE_YARN;
+    r->scaling = MEGA_ROPE_YARN;
     r->factor = o->rotary_scaling_factor;
     r->original_positions = o->yarn_original_max_position_embeddings;
     if (o->yarn_beta_fast != 32.0) r->beta_fast = o->yarn_beta_fast;
@@ -47,13 +47,13 @@ static mega_rope_settings rotation_of(const mega_model_options *o)
     if (is_one_of(o->rope_type, "yarn", "yarn")) {
         set_yarn(o, &r);
     } else if (o->use_rope_scaling) {
-        r.change = MEGA_SHAPE_ROPE_LLAMA3;
+        r.scaling = MEGA_ROPE_LLAMA3;
         r.factor = o->rope_scaling_factor;
         r.low_freq_factor = 1.0;
         r.high_freq_factor = 4.0;
         r.original_positions = 8192;
     } else if (o->rotary_seq_len_interpolation_factor > 0.0 && o->rotary_seq_len_interpolation_factor != 1.0) {
-        r.change = MEGA_SHAPE_ROPE_LINEAR;
+        r.scaling = MEGA_ROPE_LINEAR;
         r.factor = o->rotary_seq_len_interpolation_factor;
     }
     return r;

@@ -117,7 +117,7 @@ cases_of() { sed -n '/^CASES = {/,/^}/p' "$1"; }
 families=$(sed -n 's/^MEGA_FAMILY([0-9]*, \([a-z0-9_]*\)).*/\1/p' src/families/models/*.c)
 [ "$(wc -w <<<"$families")" -ge 20 ] || note "only these families were found in families/models: $families"
 for name in $families; do
-    type=$(sed -n 's/.*\.model_type = "\([^"]*\)".*/\1/p' "src/families/models/$name.c")
+    type=$(sed -n 's/.*\(\.model_type = \|HF_TABLES(\)"\([^"]*\)".*/\2/p' "src/families/models/$name.c")
     grep -qF "\`$type\`" docs/families.md || note "docs/families.md has no row of the family $type"
     [ "$name" != megalith_gpt ] || continue # transformers has no such class
     cases_of tools/make_family_golden.py | grep -qF ": (\"$type\"," ||

@@ -37,7 +37,7 @@ FEATURE(table, n->positions == MEGA_POSITIONS_TABLE, n->positions = MEGA_POSITIO
 FEATURE(first_rows, n->skipped_positions > 0, n->skipped_positions = 0)
 FEATURE(rotation, FEATURES_ROTATES, n->positions = MEGA_POSITIONS_NONE)
 FEATURE(rotated_share, FEATURES_ROTATES && n->rope.fraction > 0.0 && n->rope.fraction < 1.0, n->rope.fraction = 0.0)
-FEATURE(rotation_scaled, FEATURES_ROTATES && n->rope.change != MEGA_SHAPE_ROPE_AS_TRAINED, n->rope.change = MEGA_SHAPE_ROPE_AS_TRAINED)
+FEATURE(rotation_scaled, FEATURES_ROTATES && n->rope.scaling != MEGA_ROPE_NONE, n->rope.scaling = MEGA_ROPE_NONE)
 FEATURE(rotation_interleaved, FEATURES_ROTATES && n->rope.interleaved, n->rope.interleaved = false)
 FEATURE(rotation_of_windows, n->window_theta > 0.0 && n->window_theta != n->rope.theta, n->window_theta = 0.0)
 FEATURE(layers_not_rotated, FEATURES_ROTATES && features_any(n->no_rope, m, true), memset(n->no_rope, 0, sizeof n->no_rope))

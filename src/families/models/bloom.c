@@ -44,8 +44,5 @@ static void bloom_finish(hf_reader *r, mega_model_shape *s)
     s->ffn_hidden = 4 * s->hidden;
 }
 
-MEGA_FAMILY(150, bloom) = {.model_type = "bloom",
-                           HF_TABLES,
-                           .net = {.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true},
-                           .rope_keys = " ",
-                           .finish = bloom_finish};
+MEGA_FAMILY(150, bloom) = {HF_TABLES("bloom"), .net = {.positions = MEGA_POSITIONS_ALIBI, .embedding_norm = true},
+                           .rope_keys = " ", .finish = bloom_finish};

@@ -51,8 +51,5 @@ static void distilbert_finish(hf_reader *r, mega_model_shape *s)
     if (json_object_get(r->json, "pad_token_id") == NULL) s->net.pad = 0; /* the class default */
 }
 
-MEGA_FAMILY(220, distilbert) = {.model_type = "distilbert",
-                                HF_TABLES,
-                                .net = {HF_ENCODER, HF_POST_NORM, .kept_attention = true},
-                                .rope_keys = " ",
-                                .finish = distilbert_finish};
+MEGA_FAMILY(220, distilbert) = {HF_TABLES("distilbert"), .net = {HF_ENCODER, HF_POST_NORM, .kept_attention = true},
+                                .rope_keys = " ", .finish = distilbert_finish};

@@ -44,9 +44,5 @@ static void gemma_finish(hf_reader *r, mega_model_shape *s)
     take_activation(r, s);
 }
 
-MEGA_FAMILY(70, gemma) = {.model_type = "gemma",
-                          HF_TABLES,
-                          .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true},
-                          .rope_keys = " ",
-                          .theta = 10000.0,
-                          .finish = gemma_finish};
+MEGA_FAMILY(70, gemma) = {HF_TABLES("gemma"), .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true},
+                          .rope_keys = " ", .theta = 10000.0, .finish = gemma_finish};

@@ -57,8 +57,7 @@ static void gemma2_write_rest(const mega_model_shape *s, void *user, hf_put *put
 }
 
 MEGA_FAMILY(80, gemma2) = {
-    .model_type = "gemma2",
-    HF_TABLES,
+    HF_TABLES("gemma2"),
     .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true, .norm_place = MEGA_NORM_BOTH},
     .rope_keys = " ",
     .theta = 10000.0,

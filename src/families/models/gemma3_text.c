@@ -61,8 +61,7 @@ static void gemma3_text_write_rest(const mega_model_shape *s, void *user, hf_put
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(90, gemma3_text) = {.model_type = "gemma3_text",
-                                HF_TABLES,
+MEGA_FAMILY(90, gemma3_text) = {HF_TABLES("gemma3_text"),
                                 .net = {HF_LLAMA_NET, .norm_plus_one = true, .no_mlp_bias = true,
                                         .norm_place = MEGA_NORM_BOTH, .query_norm = MEGA_QUERY_NORM_HEAD},
                                 .rope_keys = " rope_local_base_freq ",

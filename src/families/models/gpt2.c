@@ -80,5 +80,4 @@ static void gpt2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     put(user, "reorder_and_upcast_attn", "false");
 }
 
-MEGA_FAMILY(10, gpt2) = {
-    .model_type = "gpt2", HF_TABLES, .rope_keys = " ", .finish = gpt2_finish, .write = gpt2_write_rest};
+MEGA_FAMILY(10, gpt2) = {HF_TABLES("gpt2"), .rope_keys = " ", .finish = gpt2_finish, .write = gpt2_write_rest};

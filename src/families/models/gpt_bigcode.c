@@ -69,9 +69,5 @@ static void gpt_bigcode_write_rest(const mega_model_shape *s, void *user, hf_put
     put(user, "multi_query", s->net.kv_heads == 1 ? "true" : "false");
 }
 
-MEGA_FAMILY(170, gpt_bigcode) = {.model_type = "gpt_bigcode",
-                                 HF_TABLES,
-                                 .net = {.positions = MEGA_POSITIONS_TABLE},
-                                 .rope_keys = " ",
-                                 .finish = gpt_bigcode_finish,
-                                 .write = gpt_bigcode_write_rest};
+MEGA_FAMILY(170, gpt_bigcode) = {HF_TABLES("gpt_bigcode"), .net = {.positions = MEGA_POSITIONS_TABLE}, .rope_keys = " ",
+                                 .finish = gpt_bigcode_finish, .write = gpt_bigcode_write_rest};

@@ -44,8 +44,7 @@ static void gpt_neox_finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias;
 }
 
-MEGA_FAMILY(120, gpt_neox) = {.model_type = "gpt_neox",
-                              HF_TABLES,
+MEGA_FAMILY(120, gpt_neox) = {HF_TABLES("gpt_neox"),
                               .net = {.positions = MEGA_POSITIONS_ROPE},
                               .rope_keys = " rotary_pct rotary_emb_base ",
                               .theta = 10000.0,

@@ -31,9 +31,5 @@ static void llama_finish(hf_reader *r, mega_model_shape *s)
     s->net.no_out_bias = s->net.no_qkv_bias; /* attention_bias is that of all four */
 }
 
-MEGA_FAMILY(20, llama) = {.model_type = "llama",
-                          HF_TABLES,
-                          .net = {HF_LLAMA_NET},
-                          .rope_keys = " ",
-                          .theta = 10000.0,
+MEGA_FAMILY(20, llama) = {HF_TABLES("llama"), .net = {HF_LLAMA_NET}, .rope_keys = " ", .theta = 10000.0,
                           .finish = llama_finish};

@@ -53,10 +53,6 @@ static void megalith_gpt_write_rest(const mega_model_shape *s, void *user, hf_pu
     if (s->net.positions == MEGA_POSITIONS_ROPE && s->num_layers <= MEGA_SHAPE_LAYERS) hf_put_no_rope(s, user, put);
 }
 
-MEGA_FAMILY(1000, megalith_gpt) = {.model_type = "megalith_gpt",
-                                   HF_TABLES,
-                                   .rope_keys = " partial_rotary_factor ",
-                                   .theta = 10000.0,
-                                   .is_own = true,
-                                   .finish = megalith_gpt_finish,
-                                   .write = megalith_gpt_write_rest};
+MEGA_FAMILY(1000, megalith_gpt) = {
+    HF_TABLES("megalith_gpt"),     .rope_keys = " partial_rotary_factor ", .theta = 10000.0, .is_own = true,
+    .finish = megalith_gpt_finish, .write = megalith_gpt_write_rest};

@@ -45,8 +45,7 @@ static void megatron_t5_write_rest(const mega_model_shape *s, void *user, hf_put
     hf_put_decoder_start(s, user, put);
 }
 
-MEGA_FAMILY(270, megatron_t5) = {.model_type = "megatron-t5",
-                                 HF_TABLES,
+MEGA_FAMILY(270, megatron_t5) = {HF_TABLES("megatron-t5"),
                                  .net = {.t5 = MEGA_T5_MEGATRON, .head_bias = true},
                                  .rope_keys = " ",
                                  .is_own = true,

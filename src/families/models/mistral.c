@@ -26,10 +26,7 @@ static void mistral_finish(hf_reader *r, mega_model_shape *s)
     hf_take_window(r, s, 4096);
 }
 
-MEGA_FAMILY(30, mistral) = {.model_type = "mistral",
-                            HF_TABLES,
-                            .net = {HF_LLAMA_NET, .no_qkv_bias = true, .no_out_bias = true, .no_mlp_bias = true},
-                            .rope_keys = " ",
-                            .theta = 10000.0,
-                            .finish = mistral_finish,
-                            .write = hf_put_window};
+MEGA_FAMILY(30, mistral) = {
+    HF_TABLES("mistral"),     .net = {HF_LLAMA_NET, .no_qkv_bias = true, .no_out_bias = true, .no_mlp_bias = true},
+    .rope_keys = " ",         .theta = 10000.0,
+    .finish = mistral_finish, .write = hf_put_window};

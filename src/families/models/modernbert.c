@@ -73,8 +73,7 @@ static void modernbert_write_rest(const mega_model_shape *s, void *user, hf_put 
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(230, modernbert) = {.model_type = "modernbert",
-                                HF_TABLES,
+MEGA_FAMILY(230, modernbert) = {HF_TABLES("modernbert"),
                                 .net = {.is_encoder = true,
                                         .transform = true,
                                         .positions = MEGA_POSITIONS_ROPE,

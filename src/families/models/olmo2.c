@@ -31,9 +31,6 @@ static void olmo2_finish(hf_reader *r, mega_model_shape *s)
 }
 
 MEGA_FAMILY(100, olmo2) = {
-    .model_type = "olmo2",
-    HF_TABLES,
+    HF_TABLES("olmo2"),
     .net = {HF_LLAMA_NET, .no_mlp_bias = true, .norm_place = MEGA_NORM_AFTER, .query_norm = MEGA_QUERY_NORM_ALL},
-    .rope_keys = " ",
-    .theta = 10000.0,
-    .finish = olmo2_finish};
+    .rope_keys = " ", .theta = 10000.0, .finish = olmo2_finish};

@@ -64,9 +64,5 @@ static void opt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     put(user, "_remove_final_layer_norm", before && s->net.no_final_norm ? "true" : "false");
 }
 
-MEGA_FAMILY(160, opt) = {.model_type = "opt",
-                         HF_TABLES,
-                         .net = {.positions = MEGA_POSITIONS_TABLE, .skipped_positions = 2},
-                         .rope_keys = " ",
-                         .finish = opt_finish,
-                         .write = opt_write_rest};
+MEGA_FAMILY(160, opt) = {HF_TABLES("opt"), .net = {.positions = MEGA_POSITIONS_TABLE, .skipped_positions = 2},
+                         .rope_keys = " ", .finish = opt_finish, .write = opt_write_rest};

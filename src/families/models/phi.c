@@ -42,8 +42,7 @@ static const mega_family_names names = {.root = "model",
                                         .down = "mlp.fc2"};
 
 MEGA_FAMILY(130, phi) = {
-    .model_type = "phi",
-    HF_TABLES,
+    HF_TABLES("phi"),
     .net = {.positions = MEGA_POSITIONS_ROPE, .parallel = true, .shared_norm = true, .head_bias = true},
     .rope_keys = " partial_rotary_factor ",
     .theta = 10000.0,

@@ -34,15 +34,14 @@ static const mega_family_names names = {HF_LLAMA_PATHS,           HF_LLAMA_NORMS
 static void phi3_finish(hf_reader *r, mega_model_shape *s)
 {
     const bool is_new = json_object_get(r->json, "rope_parameters") != NULL;
-    const mega_rope_change change = s->net.rope.change;
+    const mega_rope_scaling scaling = s->net.rope.scaling;
     hf_take_window(r, s, 0);
-    if (change == MEGA_SHAPE_ROPE_AS_TRAINED || change == MEGA_SHAPE_ROPE_LONGROPE) return;
+    if (scaling == MEGA_ROPE_NONE || scaling == MEGA_ROPE_LONGROPE) return;
     const char *key = is_new ? "rope_parameters" : "rope_scaling";
     hf_refuse(r, key, json_object_get(r->json, key), "rope_type default or longrope, the only ones of model_type phi3");
 }
 
-MEGA_FAMILY(110, phi3) = {.model_type = "phi3",
-                          HF_TABLES,
+MEGA_FAMILY(110, phi3) = {HF_TABLES("phi3"),
                           .net = {HF_LLAMA_NET, .no_qkv_bias = true, .no_out_bias = true, .no_mlp_bias = true},
                           .rope_keys = " partial_rotary_factor original_max_position_embeddings ",
                           .theta = 10000.0,

@@ -47,10 +47,6 @@ static void qwen2_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(40, qwen2) = {.model_type = "qwen2",
-                          HF_TABLES,
-                          .net = {HF_LLAMA_NET, .no_out_bias = true, .no_mlp_bias = true},
-                          .rope_keys = " ",
-                          .theta = 10000.0,
-                          .finish = qwen2_finish,
-                          .write = qwen2_write_rest};
+MEGA_FAMILY(40, qwen2) = {HF_TABLES("qwen2"),     .net = {HF_LLAMA_NET, .no_out_bias = true, .no_mlp_bias = true},
+                          .rope_keys = " ",       .theta = 10000.0,
+                          .finish = qwen2_finish, .write = qwen2_write_rest};

@@ -48,10 +48,7 @@ static void qwen3_write_rest(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(50, qwen3) = {.model_type = "qwen3",
-                          HF_TABLES,
-                          .net = {HF_LLAMA_NET, .no_mlp_bias = true, .query_norm = MEGA_QUERY_NORM_HEAD},
-                          .rope_keys = " ",
-                          .theta = 10000.0,
-                          .finish = qwen3_finish,
-                          .write = qwen3_write_rest};
+MEGA_FAMILY(50, qwen3) = {
+    HF_TABLES("qwen3"),     .net = {HF_LLAMA_NET, .no_mlp_bias = true, .query_norm = MEGA_QUERY_NORM_HEAD},
+    .rope_keys = " ",       .theta = 10000.0,
+    .finish = qwen3_finish, .write = qwen3_write_rest};

@@ -49,10 +49,5 @@ static void smollm3_write_rest(const mega_model_shape *s, void *user, hf_put *pu
     hf_put_layer_types(s, user, put);
 }
 
-MEGA_FAMILY(60, smollm3) = {.model_type = "smollm3",
-                            HF_TABLES,
-                            .net = {HF_LLAMA_NET},
-                            .rope_keys = " ",
-                            .theta = 2000000.0,
-                            .finish = smollm3_finish,
-                            .write = smollm3_write_rest};
+MEGA_FAMILY(60, smollm3) = {HF_TABLES("smollm3"), .net = {HF_LLAMA_NET},    .rope_keys = " ",
+                            .theta = 2000000.0,   .finish = smollm3_finish, .write = smollm3_write_rest};

@@ -44,8 +44,7 @@ static void starcoder2_write_rest(const mega_model_shape *s, void *user, hf_put 
     hf_put_window(s, user, put);
 }
 
-MEGA_FAMILY(140, starcoder2) = {.model_type = "starcoder2",
-                                HF_TABLES,
+MEGA_FAMILY(140, starcoder2) = {HF_TABLES("starcoder2"),
                                 .net = {.positions = MEGA_POSITIONS_ROPE},
                                 .rope_keys = " ",
                                 .theta = 10000.0,

@@ -281,7 +281,7 @@ static void rotations(void **state)
                      "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
                      "\"original_max_position_embeddings\": 8192}}",
                &s));
-    assert_true(s.net.rope.theta == 500000.0 && s.net.rope.change == MEGA_SHAPE_ROPE_LLAMA3);
+    assert_true(s.net.rope.theta == 500000.0 && s.net.rope.scaling == MEGA_ROPE_LLAMA3);
     assert_true(s.net.rope.factor == 8.0 && s.net.rope.original_positions == 8192 && s.net.head_dim == 16);
     need(parse(LLAMA "\"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": \"llama3\", \"factor\": 8.0, "
                      "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "

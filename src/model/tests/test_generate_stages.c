@@ -11,18 +11,10 @@ enum { BATCH = 2, ROWS = 3, CAPACITY = 8, MOST_STAGES = 3, VOCAB = 13, PADDED = 
 
 static mega_transformer three_layers(void)
 {
-    return (mega_transformer){.num_layers = 3,
-                              .hidden = 8,
-                              .ffn_hidden = 32,
-                              .heads = 2,
-                              .head_dim = 4,
-                              .positions = CAPACITY,
-                              .vocab = VOCAB,
-                              .padded_vocab = PADDED,
-                              .norm_epsilon = 1e-5,
-                              .init_std = 0.2,
-                              .hidden_dropout = 0.1,
-                              .attention_dropout = 0.1};
+    mega_transformer gpt = gpt_of(
+        (gpt_size){.layers = 3, .heads = 2, .head_dim = 4, .positions = CAPACITY, .vocab = VOCAB, .init_std = 0.2});
+    gpt.hidden_dropout = gpt.attention_dropout = 0.1;
+    return gpt;
 }
 
 typedef struct stage {

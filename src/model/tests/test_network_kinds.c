@@ -194,7 +194,7 @@ static void yarn_is_that_of_megatron(void **state)
                              .no_truncate = net.rope.no_truncate,
                              .original_positions = net.rope.original_positions,
                              .max_positions = 8192};
-        assert_int_equal(net.rope.change, MEGA_SHAPE_ROPE_YARN);
+        assert_int_equal(net.rope.scaling, MEGA_ROPE_YARN);
         GPT_RUN_OK(mega_rope_frequencies(&r, DIMS, 8192, found, &found_factor));
         megatron_yarn(&o, DIMS, expected, &factor);
         assert_true(fabs(found_factor - factor) <= 1e-12);

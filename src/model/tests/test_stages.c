@@ -11,16 +11,7 @@
 
 static mega_transformer twelve_layers(void)
 {
-    return (mega_transformer){.num_layers = 12,
-                              .hidden = 8,
-                              .ffn_hidden = 32,
-                              .heads = 2,
-                              .head_dim = 4,
-                              .positions = 4,
-                              .vocab = 10,
-                              .padded_vocab = 16,
-                              .norm_epsilon = 1e-5,
-                              .init_std = 0.02};
+    return gpt_of((gpt_size){.layers = 12, .heads = 2, .head_dim = 4, .positions = 4, .vocab = 10, .init_std = 0.02});
 }
 
 /* Returns the number of blocks of a part. The first part also has the embedding, the last one also the head. */

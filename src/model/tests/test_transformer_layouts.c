@@ -19,20 +19,13 @@ typedef struct built {
 
 static mega_transformer small_gpt(void)
 {
-    return (mega_transformer){.num_layers = LAYERS,
-                              .hidden = 24,
-                              .ffn_hidden = 40,
-                              .heads = 4,
-                              .head_dim = 6,
-                              .positions = SEQ,
-                              .vocab = 45,
-                              .padded_vocab = PADDED,
-                              .norm_epsilon = 1e-5,
-                              .init_std = 0.02,
-                              .attention_dropout = 0.1,
-                              .hidden_dropout = 0.1,
-                              .recompute_uniform = true,
-                              .recompute_layers = 1};
+    mega_transformer gpt = gpt_of(
+        (gpt_size){.layers = LAYERS, .heads = 4, .head_dim = 6, .positions = SEQ, .vocab = 45, .init_std = 0.02});
+    gpt.ffn_hidden = 40;
+    gpt.attention_dropout = gpt.hidden_dropout = 0.1;
+    gpt.recompute_uniform = true;
+    gpt.recompute_layers = 1;
+    return gpt;
 }
 
 /* Builds two slots, so that saved values can be told apart from scratch. */

@@ -40,12 +40,12 @@ static void put_norms(const mega_network_shape *n, mega_buffer *out)
 
 static void put_positions(const mega_network_shape *n, mega_buffer *out)
 {
-    static const char *const change[] = {[MEGA_SHAPE_ROPE_AS_TRAINED] = "",
-                                         [MEGA_SHAPE_ROPE_LINEAR] = ", linear scaling",
-                                         [MEGA_SHAPE_ROPE_DYNAMIC] = ", dynamic scaling",
-                                         [MEGA_SHAPE_ROPE_YARN] = ", YaRN",
-                                         [MEGA_SHAPE_ROPE_LLAMA3] = ", Llama 3's scaling",
-                                         [MEGA_SHAPE_ROPE_LONGROPE] = ", LongRoPE"};
+    static const char *const scaling[] = {[MEGA_ROPE_NONE] = "",
+                                          [MEGA_ROPE_LINEAR] = ", linear scaling",
+                                          [MEGA_ROPE_DYNAMIC] = ", dynamic scaling",
+                                          [MEGA_ROPE_YARN] = ", YaRN",
+                                          [MEGA_ROPE_LLAMA3] = ", Llama 3's scaling",
+                                          [MEGA_ROPE_LONGROPE] = ", LongRoPE"};
     if (n->t5 == MEGA_T5_ORIGINAL) {
         mega_buffer_puts(out, ", relative positions");
         return;
@@ -55,7 +55,7 @@ static void put_positions(const mega_network_shape *n, mega_buffer *out)
         mega_buffer_printf(out, ", RoPE (base %.10g", n->rope.theta);
         if (n->rope.fraction > 0 && n->rope.fraction < 1)
             mega_buffer_printf(out, ", %g %% of a head", 100 * n->rope.fraction);
-        mega_buffer_printf(out, "%s)", change[n->rope.change]);
+        mega_buffer_printf(out, "%s)", scaling[n->rope.scaling]);
         return;
     case MEGA_POSITIONS_ALIBI: mega_buffer_puts(out, ", ALiBi"); return;
     case MEGA_POSITIONS_NONE: mega_buffer_puts(out, ", no positions"); return;

@@ -68,11 +68,10 @@ static void take_numbers(mega_train_options *cfg, const mega_model_shape *stored
  * follow from their number, as those of other kinds of scaling do in transformers. */
 static bool reaches_further(const mega_network_shape *n)
 {
-    const mega_rope_change change = n->rope.change;
+    const mega_rope_scaling scaling = n->rope.scaling;
     return n->positions == MEGA_POSITIONS_ALIBI || n->t5 == MEGA_T5_ORIGINAL ||
            (n->positions == MEGA_POSITIONS_ROPE &&
-            (change == MEGA_SHAPE_ROPE_AS_TRAINED || change == MEGA_SHAPE_ROPE_LINEAR ||
-             change == MEGA_SHAPE_ROPE_LLAMA3));
+            (scaling == MEGA_ROPE_NONE || scaling == MEGA_ROPE_LINEAR || scaling == MEGA_ROPE_LLAMA3));
 }
 
 /* Sets options from what every checkpoint contains. */
@@ -132,7 +131,7 @@ void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega
 
 static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_settings *b)
 {
-    return a->change == b->change && a->factor == b->factor && a->original_positions == b->original_positions &&
+    return a->scaling == b->scaling && a->factor == b->factor && a->original_positions == b->original_positions &&
            a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow && a->no_truncate == b->no_truncate &&
            a->attention_factor == b->attention_factor;
 }

@@ -4,6 +4,7 @@
 #define MEGALITH_MODEL_SHAPE_H
 
 #include "megalith/builder.h"
+#include "megalith/rope_scaling.h"
 #include <string.h>
 
 struct mega_family;
@@ -22,21 +23,11 @@ typedef enum mega_position_kind {
     MEGA_POSITIONS_NONE
 } mega_position_kind;
 
-/* How long positions are brought into the range of training. The numbers of the other members are those of
- * transformers' rope_parameters; which of them count depends on the kind. */
-typedef enum mega_rope_change {
-    MEGA_SHAPE_ROPE_AS_TRAINED,
-    MEGA_SHAPE_ROPE_LINEAR,
-    MEGA_SHAPE_ROPE_DYNAMIC,
-    MEGA_SHAPE_ROPE_YARN,
-    MEGA_SHAPE_ROPE_LLAMA3,
-    MEGA_SHAPE_ROPE_LONGROPE
-} mega_rope_change;
-
+/* A rotation; its numbers are those of transformers' rope_parameters. */
 typedef struct mega_rope_settings {
     double theta, fraction; /* fraction: share of the channels of a head that is rotated; 0: all */
     bool interleaved;       /* pairs are neighbours; else a channel and the one half a head further */
-    mega_rope_change change;
+    mega_rope_scaling scaling;
     double factor, beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, low_freq_factor, high_freq_factor;
     bool no_truncate;
     int64_t original_positions;

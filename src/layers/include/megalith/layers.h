@@ -14,6 +14,7 @@
 #define MEGALITH_LAYERS_H
 
 #include "megalith/builder.h"
+#include "megalith/rope_scaling.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,18 +112,6 @@ mega_tensor mega_dropout(const mega_builder *b, const char *name, mega_tensor x,
 mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tensor x, mega_tensor residual, double p);
 
 /* ---- attention ---- */
-
-/* How the angles of rotary position embedding change for sequences that are longer than those of the pretraining. The
- * names are those of rope_scaling in a configuration of transformers. */
-typedef enum mega_rope_scaling {
-    MEGA_ROPE_NONE,
-    MEGA_ROPE_LINEAR,  /* factor */
-    MEGA_ROPE_DYNAMIC, /* factor, max_positions */
-    MEGA_ROPE_YARN,    /* factor or max_positions, original_positions, attention_factor, beta_fast, beta_slow, mscale,
-                          mscale_all_dim, no_truncate */
-    MEGA_ROPE_LLAMA3,  /* factor, low_freq_factor, high_freq_factor, original_positions */
-    MEGA_ROPE_LONGROPE /* factor or max_positions, original_positions, attention_factor, long_factor, short_factor */
-} mega_rope_scaling;
 
 /* Rotary position embedding (Su et al. 2021): pair k of R rotated channels of a head turns by position * theta^(-2k/R).
  * The position is that of the input "position_ids". Frequencies and angles are float32. Numbers of the scaling that are
