@@ -247,6 +247,7 @@ const mega_composition mega_commands = {
     .commands = MEGA_COUNT(commands),
     .of_ranks = FOR_RANKS,
     .trains = FOR_PRETRAIN | FOR_CLM,
+    .asks = FOR_GENERATE,
     .key = keys,
     .keys = MEGA_COUNT(keys),
     .yaml_key = &cli_yaml_keys,

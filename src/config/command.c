@@ -48,6 +48,22 @@ bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t 
     return row != NULL && (row->bit & set) != 0;
 }
 
+const char *mega_command_option(const mega_composition *of, const char *typed, const char *name, size_t length)
+{
+    const mega_command *command = mega_command_find(of, typed);
+    option_table table;
+    mega_arena arena = {0};
+    const char *found = NULL;
+    if (command != NULL && mega_option_table_make(&table, of, &arena) == MEGA_OK) {
+        const size_t at = mega_option_find(&table, name, length, command->bit);
+        const mega_option_row *row = at != SIZE_MAX ? table.line[at].row : NULL;
+        const char *last = row != NULL && row->successor != NULL ? strrchr(row->successor, ';') : NULL;
+        if (row != NULL) found = last != NULL ? last + 1 : row->successor != NULL ? row->successor : row->name;
+    }
+    mega_arena_fini(&arena);
+    return found;
+}
+
 const char *mega_command_of_script(const mega_composition *of, const char *typed)
 {
     char plain[80];

@@ -2,7 +2,6 @@
  * restarts them after a failure if asked to. */
 #include "launch_impl.h"
 #include "megalith/file.h"
-#include "megalith/signals.h"
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -70,49 +69,29 @@ static void print_command(const launch_words *command, const launch_words *envir
 
 /* ---- restarting ---- */
 
-/* What commands call --save and --load, those of a training on indexed data by more names than others; and what begins
- * anew. The lists end with NULL. */
-static const char *const save_names[] = {"out_dir", "checkpoint_dir", "save", "output_dir", "save_dir", NULL};
-static const char *const load_names[] = {"model_name_or_path",
-                                         "pretrained_checkpoint",
-                                         "load",
-                                         "resume_from_checkpoint",
-                                         "resume",
-                                         "load_dir",
-                                         "checkpoint_path",
-                                         "ckpt_path",
-                                         "initial_megatron_lm_checkpoint",
-                                         "megatron_lm_checkpoint",
-                                         "model_path",
-                                         "ckpt_step",
-                                         NULL};
-static const char *const begin_names[] = {"finetune", "restart", "overwrite_output_dir", NULL};
+/* The options that say where a training saves, what it begins with, and that it begins anew. */
+static const char *const save_options[] = {"save", NULL};
+static const char *const load_options[] = {"load", "ckpt-step", NULL};
+static const char *const begin_options[] = {"finetune", "restart", NULL};
 
-static const char *const *names_of(const launch_plan *p, const char *const *names)
-{
-    return names + (strncmp(p->command, "pretrain_", 9) == 0 ? 0 : 2);
-}
-
-/* Returns whether the word is one of the options (where '_' and '-' are the same); *out_value is its value, or NULL. */
-static bool launch_is_option(const char *word, const char *const *names, const char **out_value)
+/* Returns whether the word is one of the options, under any name of the command; *out_value is its value, or NULL. */
+static bool launch_is_option(const launch_plan *p, const char *word, const char *const *options, const char **out_value)
 {
     *out_value = NULL;
     if (strncmp(word, "--", 2) != 0) return false;
-    for (; *names != NULL; names++) {
-        const char *at = word + 2, *name = *names;
-        while (*name != '\0' && (*at == *name || (*at == '-' && *name == '_'))) at++, name++;
-        if (*name != '\0' || (*at != '=' && *at != '\0')) continue;
-        *out_value = *at == '=' ? at + 1 : NULL;
-        return true;
-    }
-    return false;
+    const size_t length = strcspn(word + 2, "=");
+    const char *option = mega_command_option(p->commands, p->command, word + 2, length);
+    while (option != NULL && *options != NULL && strcmp(*options, option) != 0) options++;
+    if (option == NULL || *options == NULL) return false;
+    if (word[2 + length] == '=') *out_value = word + 2 + length + 1;
+    return true;
 }
 
-static const char *option_value(const launch_plan *p, const char *const *names)
+static const char *option_value(const launch_plan *p, const char *const *options)
 {
     const char *found = NULL, *value;
     for (int i = 0; i < p->args_count; i++) {
-        if (!launch_is_option(p->args[i], names, &value)) continue;
+        if (!launch_is_option(p, p->args[i], options, &value)) continue;
         found = value != NULL ? value : i + 1 < p->args_count ? p->args[i + 1] : found;
     }
     return found;
@@ -125,7 +104,7 @@ static char *tracker_of(launch_plan *p, const char *save)
 /* A tracker is replaced at every save, so that another file of its name is a newer save. */
 static launch_tracker look_at_tracker(launch_plan *p)
 {
-    const char *save = p->own == NULL ? option_value(p, names_of(p, save_names)) : NULL;
+    const char *save = p->own == NULL ? option_value(p, save_options) : NULL;
     const char *path = tracker_of(p, save);
     struct stat info;
     if (path == NULL || stat(path, &info) != 0) return (launch_tracker){0};
@@ -149,17 +128,17 @@ static bool is_truth_value(const char *word)
  * NULL. */
 static const char *go_on_from(launch_plan *p)
 {
-    const char *save = p->own == NULL ? option_value(p, names_of(p, save_names)) : NULL, *value;
+    const char *save = p->own == NULL ? option_value(p, save_options) : NULL, *value;
     if (save == NULL || !has_saved(p)) return NULL;
     char **args = mega_arena_alloc(&p->arena, (size_t)(p->args_count + 3) * sizeof *args);
     if (args == NULL) return NULL;
     int n = 0;
     for (int i = 0; i < p->args_count; i++) {
-        if (launch_is_option(p->args[i], begin_names, &value)) {
+        if (launch_is_option(p, p->args[i], begin_options, &value)) {
             i += value == NULL && i + 1 < p->args_count && is_truth_value(p->args[i + 1]);
             continue;
         }
-        if (launch_is_option(p->args[i], names_of(p, load_names), &value)) {
+        if (launch_is_option(p, p->args[i], load_options, &value)) {
             i += value == NULL;
             continue;
         }

@@ -1,7 +1,6 @@
 /* One attempt to run the ranks: the MPI launcher as a child process, its output to the relay, signals to it, and its
  * end within seconds once a rank has reported a failure. */
 #include "launch_impl.h"
-#include "megalith/signals.h"
 #include "megalith/streams.h"
 #include "megalith/threads.h"
 #include <errno.h>
@@ -98,7 +97,7 @@ static void set_environment(const launch_words *environment)
  * that reads from it in a background process group, so other commands get no input. */
 static bool hands_on_input(const launch_plan *p)
 {
-    const bool is_read = p->own != NULL || strcmp(p->command, "generate_samples_gpt") == 0;
+    const bool is_read = p->own != NULL || mega_command_is_in(p->commands, p->command, p->commands->asks);
     return is_read && fcntl(0, F_GETFD) >= 0 && !isatty(0);
 }
 

@@ -553,6 +553,12 @@ diff args - <<'TEXT' || note "what restarts of run_clm are given"
  --model_name_or_path base --output-dir keep --lr 1 --load keep
  --model_name_or_path base --output-dir keep --lr 1 --load keep
 TEXT
+# a name of --save that only the tables of other programs know
+rm tried
+launch thrice --nproc_per_node 2 --max-restarts 3 pretrain_gpt --default_root_dir keep --pretrained_checkpoint=base \
+    --lr 1 >out 2>err || note "--default_root_dir: the third try counts"
+[ "$(sed -n '3s/.*pretrain_gpt//p' tried)" = " --default_root_dir keep --lr 1 --load keep" ] ||
+    note "what restarts with --default_root_dir are given: $(cat tried)"
 # what was in the folder before is not what this run has saved
 rm tried
 engine early mpirun 'mpirun (Open MPI) 4.1.4' \

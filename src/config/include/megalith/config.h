@@ -59,6 +59,7 @@ typedef struct mega_composition {
     size_t commands;
     uint32_t of_ranks; /* bit set of the commands that run on several ranks, which say when all of them are there */
     uint32_t trains;   /* bit set of the commands whose work is a training */
+    uint32_t asks;     /* bit set of the commands that may read standard input on rank 0 */
     /* DeepSpeed JSON keys that are not options here; only their JSON columns are used. Of two rows with one path, that
      * of the earlier section counts; an option's own key counts before both */
     const mega_option_section *const *key;
@@ -247,6 +248,9 @@ const mega_command *mega_command_find(const mega_composition *of, const char *ty
 const char *mega_command_name(const mega_composition *of, const char *typed); /* the command's name, or NULL */
 /* Whether it is one of a bit set of commands. */
 bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t set);
+/* Returns the option that a command has under a name of `length` bytes, also one of another program: "save" for
+ * "output_dir". Of a name that sets several options it is the last; NULL: there is none, or no memory. */
+const char *mega_command_option(const mega_composition *of, const char *typed, const char *name, size_t length);
 /* Returns the command that does the same as a script of another program ("run_clm.py": pretrain_gpt); NULL: none
  * known. */
 const char *mega_command_of_script(const mega_composition *of, const char *typed);
