@@ -11,6 +11,11 @@ typedef struct class_row {
 } class_row;
 
 #define END_OF_TEXT "<|endoftext|>"
+#define ROLES(bos, eos, unk, sep, pad, cls, mask)                                                   \
+    {                                                                                               \
+        [MEGA_ROLE_BOS] = bos, [MEGA_ROLE_EOS] = eos, [MEGA_ROLE_UNK] = unk, [MEGA_ROLE_SEP] = sep, \
+        [MEGA_ROLE_PAD] = pad, [MEGA_ROLE_CLS] = cls, [MEGA_ROLE_MASK] = mask                       \
+    }
 
 static const class_row rows[MEGA_CLASSES] = {
     [MEGA_CLASS_FILE] =
@@ -27,86 +32,39 @@ static const class_row rows[MEGA_CLASSES] = {
     [MEGA_CLASS_GPT2] = {"GPT2Tokenizer CodeGenTokenizer",
                          "blip-2 codegen dbrx emu3 gpt2 gpt_neo gptj hyperclovax_vision_v2 instructblip jais2 opt phi "
                          "starcoder2",
-                         "BPE",
-                         {[MEGA_ROLE_UNK] = END_OF_TEXT, [MEGA_ROLE_BOS] = END_OF_TEXT, [MEGA_ROLE_EOS] = END_OF_TEXT}},
+                         "BPE", ROLES(END_OF_TEXT, END_OF_TEXT, END_OF_TEXT, NULL, NULL, NULL, NULL)},
     [MEGA_CLASS_ROBERTA] =
         {"RobertaTokenizer BartTokenizer LEDTokenizer MvpTokenizer",
          "bart bridgetower clap data2vec-text florence2 ibert led lilt longformer mega mra mvp roberta "
          "roberta-prelayernorm",
-         "BPE",
-         {[MEGA_ROLE_BOS] = "<s>",
-          [MEGA_ROLE_EOS] = "</s>",
-          [MEGA_ROLE_SEP] = "</s>",
-          [MEGA_ROLE_CLS] = "<s>",
-          [MEGA_ROLE_UNK] = "<unk>",
-          [MEGA_ROLE_PAD] = "<pad>",
-          [MEGA_ROLE_MASK] = "<mask>"}},
-    [MEGA_CLASS_NEOX] = {"GPTNeoXTokenizer",
-                         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm",
-                         "BPE",
-                         {[MEGA_ROLE_UNK] = END_OF_TEXT,
-                          [MEGA_ROLE_BOS] = END_OF_TEXT,
-                          [MEGA_ROLE_EOS] = END_OF_TEXT,
-                          [MEGA_ROLE_PAD] = "<|padding|>"}},
+         "BPE", ROLES("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>")},
+    [MEGA_CLASS_NEOX] = {"GPTNeoXTokenizer", "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv xlstm", "BPE",
+                         ROLES(END_OF_TEXT, END_OF_TEXT, END_OF_TEXT, NULL, "<|padding|>", NULL, NULL)},
     [MEGA_CLASS_QWEN2] =
         {"Qwen2Tokenizer",
          "audioflamingo3 colqwen2 internvl ovis2 qwen2 qwen2_5_omni qwen2_5_vl qwen2_audio qwen2_moe "
          "qwen2_vl qwen3 qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe qwen3_vl qwen3_vl_moe vibevoice",
-         "BPE",
-         {[MEGA_ROLE_UNK] = END_OF_TEXT, [MEGA_ROLE_EOS] = END_OF_TEXT, [MEGA_ROLE_PAD] = END_OF_TEXT}},
-    [MEGA_CLASS_QWEN35] =
-        {"Qwen3_5Tokenizer",
-         "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp",
-         "BPE",
-         {[MEGA_ROLE_UNK] = END_OF_TEXT, [MEGA_ROLE_EOS] = END_OF_TEXT, [MEGA_ROLE_PAD] = END_OF_TEXT}},
-    [MEGA_CLASS_LLAMA] = {"LlamaTokenizer",
-                          "idefics idefics2",
-                          "BPE",
-                          {[MEGA_ROLE_UNK] = "<unk>", [MEGA_ROLE_BOS] = "<s>", [MEGA_ROLE_EOS] = "</s>"}},
+         "BPE", ROLES(NULL, END_OF_TEXT, END_OF_TEXT, NULL, END_OF_TEXT, NULL, NULL)},
+    [MEGA_CLASS_QWEN35] = {"Qwen3_5Tokenizer", "qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen4_exp", "BPE",
+                           ROLES(NULL, END_OF_TEXT, END_OF_TEXT, NULL, END_OF_TEXT, NULL, NULL)},
+    [MEGA_CLASS_LLAMA] = {"LlamaTokenizer", "idefics idefics2", "BPE",
+                          ROLES("<s>", "</s>", "<unk>", NULL, NULL, NULL, NULL)},
     [MEGA_CLASS_GEMMA] =
         {"GemmaTokenizer",
-         "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 t5gemma zaya",
-         "BPE",
-         {[MEGA_ROLE_UNK] = "<unk>",
-          [MEGA_ROLE_BOS] = "<bos>",
-          [MEGA_ROLE_EOS] = "<eos>",
-          [MEGA_ROLE_PAD] = "<pad>",
-          [MEGA_ROLE_MASK] = "<mask>"}},
+         "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma shieldgemma2 t5gemma zaya", "BPE",
+         ROLES("<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>")},
     [MEGA_CLASS_BERT] = {"BertTokenizer DistilBertTokenizer ElectraTokenizer LxmertTokenizer MobileBertTokenizer "
                          "SqueezeBertTokenizer",
                          "align bark bert blip bros chinese_clip convbert distilbert electra ernie flava git layoutlm "
                          "lxmert megatron-bert mobilebert nezha nomic_bert qdqbert realm retribert squeezebert vilt "
                          "visual_bert",
-                         "WordPiece",
-                         {[MEGA_ROLE_UNK] = "[UNK]",
-                          [MEGA_ROLE_SEP] = "[SEP]",
-                          [MEGA_ROLE_PAD] = "[PAD]",
-                          [MEGA_ROLE_CLS] = "[CLS]",
-                          [MEGA_ROLE_MASK] = "[MASK]"}},
-    [MEGA_CLASS_T5] = {"T5Tokenizer",
-                       "mt5 musicgen musicgen_melody switch_transformers t5",
-                       "Unigram",
-                       {[MEGA_ROLE_UNK] = "<unk>", [MEGA_ROLE_EOS] = "</s>", [MEGA_ROLE_PAD] = "<pad>"}},
-    [MEGA_CLASS_XLMR] = {"XLMRobertaTokenizer",
-                         "gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod",
-                         "Unigram",
-                         {[MEGA_ROLE_BOS] = "<s>",
-                          [MEGA_ROLE_EOS] = "</s>",
-                          [MEGA_ROLE_SEP] = "</s>",
-                          [MEGA_ROLE_CLS] = "<s>",
-                          [MEGA_ROLE_UNK] = "<unk>",
-                          [MEGA_ROLE_PAD] = "<pad>",
-                          [MEGA_ROLE_MASK] = "<mask>"}},
-    [MEGA_CLASS_ALBERT] = {"AlbertTokenizer",
-                           "albert yoso",
-                           "Unigram",
-                           {[MEGA_ROLE_BOS] = "[CLS]",
-                            [MEGA_ROLE_EOS] = "[SEP]",
-                            [MEGA_ROLE_UNK] = "<unk>",
-                            [MEGA_ROLE_SEP] = "[SEP]",
-                            [MEGA_ROLE_PAD] = "<pad>",
-                            [MEGA_ROLE_CLS] = "[CLS]",
-                            [MEGA_ROLE_MASK] = "[MASK]"}},
+                         "WordPiece", ROLES(NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")},
+    [MEGA_CLASS_T5] = {"T5Tokenizer", "mt5 musicgen musicgen_melody switch_transformers t5", "Unigram",
+                       ROLES(NULL, "</s>", "<unk>", NULL, "<pad>", NULL, NULL)},
+    [MEGA_CLASS_XLMR] = {"XLMRobertaTokenizer", "gte jina_embeddings_v3 metaclip_2 trocr xlm-roberta xmod", "Unigram",
+                         ROLES("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>")},
+    [MEGA_CLASS_ALBERT] = {"AlbertTokenizer", "albert yoso", "Unigram",
+                           ROLES("[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]")},
 };
 
 /* Classes with steps of their own that are not built. Any other name means tokenizer.json as it is. */
