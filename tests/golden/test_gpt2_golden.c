@@ -114,16 +114,8 @@ static void fill(gpt_run *run, const golden *g)
 
 static void check(mega_backend_kind backend, int threads, double tolerance)
 {
-    const mega_transformer m = {.num_layers = 2,
-                                .hidden = 24,
-                                .ffn_hidden = 96,
-                                .heads = 3,
-                                .head_dim = 8,
-                                .positions = 20,
-                                .vocab = 61,
-                                .padded_vocab = 64,
-                                .norm_epsilon = 1e-5,
-                                .init_std = 0.02};
+    const mega_transformer m =
+        gpt_of((gpt_size){.layers = 2, .heads = 3, .head_dim = 8, .positions = 20, .vocab = 61, .init_std = 0.02});
     const gpt_run_options o = {.dtype = MEGA_F32, .backend = backend, .threads = threads, .batch = 3, .seq = 14};
     golden g = golden_read();
     gpt_run run = gpt_run_make(&m, &o);

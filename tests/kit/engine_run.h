@@ -3,6 +3,7 @@
 #ifndef MEGALITH_TESTS_ENGINE_RUN_H
 #define MEGALITH_TESTS_ENGINE_RUN_H
 
+#include "gpt_describe.h"
 #include "gpt_engine.h"
 #include "megalith/gpt_data.h"
 #include "megalith/philox.h"
@@ -12,18 +13,15 @@ enum { ENGINE_RUN_SEQ = 16, ENGINE_RUN_VOCAB = 50 };
 /* Returns a GPT; the caller sets dropout, recomputation and the kind of loss. */
 static inline mega_transformer engine_run_gpt(void)
 {
-    return (mega_transformer){.num_layers = 2,
-                              .hidden = 32,
-                              .ffn_hidden = 128,
-                              .heads = 4,
-                              .head_dim = 8,
-                              .positions = ENGINE_RUN_SEQ,
-                              .vocab = ENGINE_RUN_VOCAB,
-                              .padded_vocab = 64,
-                              .norm_epsilon = 1e-5,
-                              .init_std = 0.2,
-                              .recompute_uniform = true,
-                              .recompute_layers = 1};
+    mega_transformer gpt = gpt_of((gpt_size){.layers = 2,
+                                             .heads = 4,
+                                             .head_dim = 8,
+                                             .positions = ENGINE_RUN_SEQ,
+                                             .vocab = ENGINE_RUN_VOCAB,
+                                             .init_std = 0.2});
+    gpt.recompute_uniform = true;
+    gpt.recompute_layers = 1;
+    return gpt;
 }
 
 static inline mega_engine_options engine_run_options(int64_t batch, int64_t micro_batch, double lr)

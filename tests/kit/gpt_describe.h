@@ -3,8 +3,29 @@
 #define MEGALITH_TESTS_GPT_DESCRIBE_H
 
 #include "megalith/language.h"
+#include "megalith/layers.h"
 #include "megalith/model_parts.h"
 #include "megalith/transformer.h"
+
+typedef struct gpt_size {
+    int64_t layers, heads, head_dim, positions, vocab;
+    double init_std;
+} gpt_size;
+
+/* Returns a GPT of this size, of GPT-2's proportions. The caller sets what else it wants. */
+static inline mega_transformer gpt_of(gpt_size s)
+{
+    return (mega_transformer){.num_layers = s.layers,
+                              .hidden = s.heads * s.head_dim,
+                              .ffn_hidden = 4 * s.heads * s.head_dim,
+                              .heads = s.heads,
+                              .head_dim = s.head_dim,
+                              .positions = s.positions,
+                              .vocab = s.vocab,
+                              .padded_vocab = mega_vocab_pad(s.vocab, 16, 1),
+                              .norm_epsilon = 1e-5,
+                              .init_std = s.init_std};
+}
 
 /* Returns the number of programs per stage; 1 if there is only one stage. */
 static inline int gpt_programs(const mega_transformer *m, const mega_axis *pp)

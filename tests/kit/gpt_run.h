@@ -32,17 +32,11 @@ typedef struct gpt_run_options {
 
 static inline mega_transformer gpt_run_tiny(void)
 {
-    return (mega_transformer){.num_layers = 3,
-                              .hidden = 24,
-                              .ffn_hidden = 40,
-                              .heads = 3,
-                              .head_dim = 8,
-                              .positions = 16,
-                              .vocab = 29,
-                              .padded_vocab = 32,
-                              .norm_epsilon = 1e-5,
-                              .init_std = 0.2,
-                              .recompute_layers = 1};
+    mega_transformer gpt =
+        gpt_of((gpt_size){.layers = 3, .heads = 3, .head_dim = 8, .positions = 16, .vocab = 29, .init_std = 0.2});
+    gpt.ffn_hidden = 40;
+    gpt.recompute_layers = 1;
+    return gpt;
 }
 
 #define GPT_RUN_OK(call)                                             \

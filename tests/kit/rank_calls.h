@@ -19,12 +19,17 @@ static inline int rank_call_differs(const mega_engine *e, const char *call, mega
 
 enum { RANK_SEQ = 4, RANK_IDS = 10 };
 
+static inline int32_t rank_token(int64_t sample, int i)
+{
+    return (int32_t)((sample * 3 + i * (1 + sample % 4)) % RANK_IDS);
+}
+
 /* Reads "tokens", RANK_SEQ ids below RANK_IDS. */
 static inline mega_status rank_read_tokens(void *user, int64_t index, mega_sample *sample)
 {
     int32_t token[RANK_SEQ];
     (void)user;
-    for (int i = 0; i < RANK_SEQ; i++) token[i] = (int32_t)((index * 3 + i * (1 + index % 4)) % RANK_IDS);
+    for (int i = 0; i < RANK_SEQ; i++) token[i] = rank_token(index, i);
     return mega_sample_set_i32(sample, "tokens", token, RANK_SEQ);
 }
 

@@ -231,7 +231,7 @@ typedef struct outcome {
     uint64_t weights; /* hash of the weights that this rank owns */
 } outcome;
 
-static mega_transformer gpt_of(const setting *s, bool alone)
+static mega_transformer gpt_of_setting(const setting *s, bool alone)
 {
     mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
@@ -280,7 +280,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     if (!alone && s->recompute == 2)
         o.recompute = (mega_recompute_options){.replaces = true, .interval = 2, .distribute = true};
     if (models[s->model].layer == NULL) {
-        const mega_transformer gpt = gpt_of(s, alone);
+        const mega_transformer gpt = gpt_of_setting(s, alone);
         if (!alone) need_cut(&gpt, s);
         return gpt_engine_create(out, &gpt, &o);
     }

@@ -1,7 +1,7 @@
+/* Shared by the tests of BERT's and T5's samples: a vocabulary, documents of random sentences, opening. */
 #ifndef SENTENCE_KIT_H
 #define SENTENCE_KIT_H
 
-/* Shared by the tests of BERT's and T5's samples: a vocabulary, documents of random sentences, opening. */
 #include "data_impl.h"
 #include "kit.h"
 
@@ -20,7 +20,7 @@ static mega_sentence_vocabulary vocabulary = {.cls = 2,
                                               .size = VOCABULARY,
                                               .continues = continues};
 
-static inline void prepare(void)
+static inline void vocabulary_fill(void)
 {
     for (int i = 0; i < VOCABULARY; i++) continues[i] = i >= FIRST_WORD && i % 5 == 0;
     for (int i = 0; i < SENTINELS; i++) sentinel[i] = VOCABULARY - SENTINELS + i;
@@ -33,6 +33,8 @@ static inline int32_t below(uint32_t n)
     return (int32_t)((draw_state >> 8) % n);
 }
 
+/* Writes a data set by a rule: a seed, the number of documents, the most sentences of one, and the most tokens of a
+ * sentence, of which one in 60 has more than 512. Returns its prefix. */
 static inline const char *write_documents(const char *name, const int64_t rule[4])
 {
     const char *prefix = mega_kit_path(mega_kit_temp_folder(), name);
@@ -73,7 +75,7 @@ static inline mega_gpt_data *open_data(const char *prefix, const mega_sentence_o
     return d[MEGA_SPLIT_TRAIN];
 }
 
-/* documents that most tests write */
+/* The documents of most tests, and the lengths of a sample of BERT or of T5's encoder, and of T5's decoder. */
 static const int64_t rule[4] = {7, 60, 14, 30};
 
 enum { S = 64, D = 40 };

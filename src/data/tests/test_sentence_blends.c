@@ -119,7 +119,7 @@ static void blends_by_size(void **state)
 
 int main(void)
 {
-    prepare();
+    vocabulary_fill();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blends_and_caches),
         cmocka_unit_test(blends_by_size),

@@ -415,7 +415,7 @@ static void data_refused(void **state)
 
 int main(void)
 {
-    prepare();
+    vocabulary_fill();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generator_64), cmocka_unit_test(reference_maps), cmocka_unit_test(reference_samples),
         cmocka_unit_test(golden_file),  cmocka_unit_test(batches),        cmocka_unit_test(options_refused),

@@ -520,16 +520,8 @@ static void planned_memory_is_what_is_taken(void **state)
 static int short_life(void *user)
 {
     (void)user;
-    const mega_transformer gpt = {.num_layers = 1,
-                                  .hidden = 16,
-                                  .ffn_hidden = 32,
-                                  .heads = 2,
-                                  .head_dim = 8,
-                                  .positions = SEQ,
-                                  .vocab = VOCAB,
-                                  .padded_vocab = 64,
-                                  .norm_epsilon = 1e-5,
-                                  .init_std = 0.02};
+    const mega_transformer gpt =
+        gpt_of((gpt_size){.layers = 1, .heads = 2, .head_dim = 8, .positions = SEQ, .vocab = VOCAB, .init_std = 0.02});
     const mega_engine_options o = {.micro_batch = 1,
                                    .seq = SEQ,
                                    .batch = {.global_batch = 1, .micro_step = 1},

@@ -1,8 +1,6 @@
 /* Generation with an engine: beams with caches that move find the texts of beams without caches; prompts of several
  * lengths in a batch; probabilities of tokens; nothing is allocated for a token. */
-#include "gpt_describe.h"
-#include "kit.h"
-#include "megalith/generate.h"
+#include "generate_kit.h"
 #include "megalith/memory.h"
 
 #include <math.h>
@@ -12,14 +10,10 @@
 enum { VOCAB = 29, BATCH = 5, POSITIONS = 40, NEW = 18, PREFILL = 4 };
 
 typedef struct model {
-    mega_transformer gpt;
-    mega_transformer_list list;
-    mega_language_model language;
-    mega_engine *engine;
+    generating of;
     mega_generator *cached, *plain; /* plain: reads the whole text for each token */
 } model;
 
-/* Initializes the model in place, because its layers point into it. */
 static void model_open(model *m, int64_t micro_batches)
 {
     const int64_t samples = (BATCH + micro_batches - 1) / micro_batches;
@@ -28,33 +22,20 @@ static void model_open(model *m, int64_t micro_batches)
                                    .seq = POSITIONS,
                                    .prefill = PREFILL,
                                    .batch = {.global_batch = samples, .micro_step = samples}};
-    m->gpt = (mega_transformer){.num_layers = 2,
-                                .hidden = 16,
-                                .ffn_hidden = 64,
-                                .heads = 2,
-                                .head_dim = 8,
-                                .positions = POSITIONS,
-                                .vocab = VOCAB,
-                                .padded_vocab = 32,
-                                .norm_epsilon = 1e-5,
-                                .init_std = 0.4};
-    need(gpt_language(&m->language, &m->list, &m->gpt));
-    const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
-    need(mega_engine_create(&setup, &m->engine));
-    need(mega_engine_allocate(m->engine));
-    need(mega_engine_initialize(m->engine, 7));
+    const gpt_size size = {
+        .layers = 2, .heads = 2, .head_dim = 8, .positions = POSITIONS, .vocab = VOCAB, .init_std = 0.4};
+    generating_open(&m->of, size, &o);
     mega_generator_options g = {.has_beams = true};
-    need(mega_generator_create(m->engine, &m->language, &g, &m->cached));
+    need(mega_generator_create(m->of.engine, &m->of.language, &g, &m->cached));
     g.no_cache = true;
-    need(mega_generator_create(m->engine, &m->language, &g, &m->plain));
+    need(mega_generator_create(m->of.engine, &m->of.language, &g, &m->plain));
 }
 
 static void model_close(model *m)
 {
     mega_generator_destroy(m->cached);
     mega_generator_destroy(m->plain);
-    mega_engine_destroy(m->engine);
-    mega_transformer_list_destroy(&m->list);
+    generating_close(&m->of);
 }
 
 typedef struct found {
@@ -158,9 +139,10 @@ static void wrong_searches_are_refused(void **state)
     assert_int_equal(mega_generator_beams(m.cached, prompt, 1, POSITIONS, &right, f.text, &f.count), MEGA_ERR_USAGE);
     assert_int_equal(mega_generator_beams(m.cached, prompt, 1, 0, &right, f.text, &f.count), MEGA_ERR_USAGE);
     const int32_t source[BATCH] = {0, 1, 2, 3, BATCH};
-    assert_int_equal(mega_engine_select_caches(m.engine, source, 0, 1), MEGA_ERR_USAGE);
-    assert_int_equal(mega_engine_select_caches(m.engine, (const int32_t[BATCH]){0}, 2, 1), MEGA_ERR_USAGE);
-    assert_int_equal(mega_engine_select_caches(m.engine, (const int32_t[BATCH]){0}, 0, POSITIONS + 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_engine_select_caches(m.of.engine, source, 0, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_engine_select_caches(m.of.engine, (const int32_t[BATCH]){0}, 2, 1), MEGA_ERR_USAGE);
+    assert_int_equal(mega_engine_select_caches(m.of.engine, (const int32_t[BATCH]){0}, 0, POSITIONS + 1),
+                     MEGA_ERR_USAGE);
     model_close(&m);
 }
 

@@ -1,51 +1,23 @@
 /* The ids that a generator draws from: all ids of the model, or only those of a smaller tokenizer. */
 #include "device.h"
-#include "gpt_describe.h"
-#include "kit.h"
-#include "megalith/generate.h"
+#include "generate_kit.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { VOCAB = 13, KNOWN = 5, NEW = 40, TEXTS = 8, POSITIONS = NEW + 1 };
 
-typedef struct model {
-    mega_transformer gpt;
-    mega_transformer_list list;
-    mega_language_model language;
-    mega_engine *engine;
-} model;
-
-/* Initializes the model in place, because its layers point into it. */
-static void model_open(model *m, mega_team *team)
+static void model_open(generating *m, mega_team *team)
 {
     const mega_engine_options o = {
         .team = team, .micro_batch = 1, .seq = POSITIONS, .batch = {.global_batch = 1, .micro_step = 1}};
-    m->gpt = (mega_transformer){.num_layers = 1,
-                                .hidden = 8,
-                                .ffn_hidden = 32,
-                                .heads = 2,
-                                .head_dim = 4,
-                                .positions = POSITIONS,
-                                .vocab = VOCAB,
-                                .padded_vocab = 16,
-                                .norm_epsilon = 1e-5,
-                                .init_std = 0.2};
-    need(gpt_language(&m->language, &m->list, &m->gpt));
-    const mega_setup setup = {.model = &m->language.model, .mode = MEGA_GENERATE, .options = &o};
-    need(mega_engine_create(&setup, &m->engine));
-    need(mega_engine_allocate(m->engine));
-    need(mega_engine_initialize(m->engine, 7));
-}
-
-static void model_close(model *m)
-{
-    mega_engine_destroy(m->engine);
-    mega_transformer_list_destroy(&m->list);
+    const gpt_size size = {
+        .layers = 1, .heads = 2, .head_dim = 4, .positions = POSITIONS, .vocab = VOCAB, .init_std = 0.2};
+    generating_open(m, size, &o);
 }
 
 /* Returns the highest id in some generated texts. */
-static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *sampling)
+static int32_t highest(const generating *m, int64_t draw_vocab, const mega_sampling *sampling)
 {
     mega_generator *g = NULL;
     const mega_generator_options o = {.draw_vocab = draw_vocab};
@@ -66,7 +38,7 @@ static int32_t highest(const model *m, int64_t draw_vocab, const mega_sampling *
 static void ids_without_a_text_are_not_drawn(void **state)
 {
     (void)state;
-    model m;
+    generating m;
     model_open(&m, NULL);
     static const mega_sampling ways[] = {{.temperature = 1.0},
                                          {.temperature = 5.0, .seed = 3},
@@ -78,7 +50,7 @@ static void ids_without_a_text_are_not_drawn(void **state)
         assert_true(highest(&m, 0, &ways[i]) >= KNOWN);
         assert_int_equal(highest(&m, 0, &ways[i]), highest(&m, VOCAB, &ways[i]));
     }
-    model_close(&m);
+    generating_close(&m);
 }
 
 static void count_columns(void *user, int row, const float *logits, int64_t vocab)
@@ -91,7 +63,7 @@ static void count_columns(void *user, int row, const float *logits, int64_t voca
 static void probabilities_are_the_models(void **state)
 {
     (void)state;
-    model m;
+    generating m;
     model_open(&m, NULL);
     mega_generator *few = NULL, *all = NULL;
     need(mega_generator_create(m.engine, &m.language, &(mega_generator_options){.draw_vocab = KNOWN, .has_beams = true},
@@ -117,7 +89,7 @@ static void probabilities_are_the_models(void **state)
     assert_true(fabs(found.score - sum) < 1e-5);
     mega_generator_destroy(few);
     mega_generator_destroy(all);
-    model_close(&m);
+    generating_close(&m);
 }
 
 /* NaN and infinite weights draw nothing: the error tells the token and the folder; with good weights g goes on. */
@@ -126,7 +98,7 @@ static void logits_that_are_not_finite(void **state)
     (void)state;
     static const mega_sampling ways[] = {{.greedy = true}, {.temperature = 1.0}, {.temperature = 1.0, .top_k = 3}};
     static const float bad[] = {NAN, INFINITY, -INFINITY};
-    model m;
+    generating m;
     mega_generator *g = NULL;
     model_open(&m, NULL);
     const mega_generator_options o = {.has_beams = true, .folder = "some/folder"};
@@ -157,7 +129,7 @@ static void logits_that_are_not_finite(void **state)
     device_set(weight, MEGA_F32, 0, good);
     need(mega_generator_beams(g, (const int32_t[]){1, 2}, 2, 3, &beams, &found, &count));
     mega_generator_destroy(g);
-    model_close(&m);
+    generating_close(&m);
 }
 
 static volatile sig_atomic_t stop;
@@ -173,7 +145,7 @@ static bool stop_at_third(void *user, int row, int32_t token)
 static void a_signal_stops_behind_the_token(void **state)
 {
     (void)state;
-    model m;
+    generating m;
     mega_generator *g = NULL;
     mega_team *team = NULL;
     int32_t tokens[NEW];
@@ -192,14 +164,14 @@ static void a_signal_stops_behind_the_token(void **state)
     need(mega_generator_run(g, &text, 1, &greedy));
     assert_int_equal(text.count, NEW);
     mega_generator_destroy(g);
-    model_close(&m);
+    generating_close(&m);
     mega_team_destroy(team);
 }
 
 static void more_ids_than_the_model_has(void **state)
 {
     (void)state;
-    model m;
+    generating m;
     model_open(&m, NULL);
     mega_generator *g = NULL;
     mega_generator_options o = {.draw_vocab = VOCAB + 1};
@@ -207,7 +179,7 @@ static void more_ids_than_the_model_has(void **state)
     o.draw_vocab = -1;
     assert_int_equal(mega_generator_create(m.engine, &m.language, &o, &g), MEGA_ERR_USAGE);
     assert_null(g);
-    model_close(&m);
+    generating_close(&m);
 }
 
 int main(void)
