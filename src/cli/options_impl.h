@@ -60,5 +60,10 @@ void cli_complete_yaml(mega_options *o);
 
 /* rules.c */
 void cli_check_options(mega_options *o, bool shape);
+/* rules_generation.c */
+void cli_rule_generation(mega_command_options *cfg);
+void cli_rule_drawing(mega_command_options *cfg);
+void cli_rule_beams(mega_command_options *cfg);
+void cli_rule_greedy(mega_command_options *cfg);
 
 #endif

@@ -1,4 +1,5 @@
-/* Rules of the commands, and a table of the rules that apply to each command. */
+/* Rules of the commands (of generate_samples_gpt: rules_generation.c), and a table of the rules that apply to each
+ * command. */
 #include "megalith/accelerate.h"
 #include "megalith/file.h"
 #include "megalith/labelled.h"
@@ -127,130 +128,6 @@ static void rule_preprocessing(mega_command_options *cfg)
         mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
                              "missing: --output-prefix PREFIX, of PREFIX_text_document.bin and .idx");
     }
-}
-
-static void rule_generation(mega_command_options *cfg)
-{
-    if (cfg->train.load == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
-    const struct {
-        const char *dest;
-        bool on;
-    } sources[] = {{"prompt", cfg->generate.prompt.count > 0},
-                   {"num_samples", cfg->generate.num_samples > 0},
-                   {"sample_input_file", cfg->generate.sample_input_file != NULL},
-                   {"interactive", cfg->generate.interactive}};
-    const char *first = NULL;
-    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
-        if (!sources[i].on) continue;
-        if (first != NULL)
-            mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                                 "%s and %s both say where the prompts come from; give one",
-                                 mega_options_origin(cfg->train.engine.options, first),
-                                 mega_options_origin(cfg->train.engine.options, sources[i].dest));
-        first = sources[i].dest;
-    }
-    if (cfg->generate.sample_output_file != NULL && cfg->generate.sample_input_file == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
-                             mega_options_origin(cfg->train.engine.options, "sample_output_file"));
-    if (cfg->generate.sample_input_file != NULL && cfg->generate.sample_output_file == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --sample-output-file FILE, where the texts are written: %s is no regular file, "
-                             "beside which a file could be",
-                             mega_options_origin(cfg->train.engine.options, "sample_input_file"));
-    if (cfg->generate.interactive && cfg->train.engine.data_parallel_size > 1)
-        mega_options_problem(
-            cfg->train.engine.options, MEGA_ERR_USAGE,
-            "%s: %lld data-parallel ranks were started, and they generate only when every rank has a prompt; start "
-            "only "
-            "the %lld ranks of one copy of the model, or give the prompts by --prompt TEXT or --sample-input-file FILE",
-            mega_options_origin(cfg->train.engine.options, "interactive"),
-            (long long)cfg->train.engine.data_parallel_size,
-            (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
-    if (cfg->generate.temperature == 0)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "%s must be greater than 0; --greedy takes the most probable token every time",
-                             mega_options_origin(cfg->train.engine.options, "temperature"));
-}
-
-/* Options that say how tokens are drawn, or what is written about them. */
-static void rule_drawing(mega_command_options *cfg)
-{
-    const mega_generate_options *g = &cfg->generate;
-    mega_options *o = cfg->train.engine.options;
-    const char *file = g->return_logits;
-    if (g->top_p_decay > 0 && g->top_p == 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --top_p P, the probability that decays",
-                             mega_options_origin(o, "top_p_decay"));
-    if (g->top_p_bound > g->top_p)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: --top_p does not decay below it, so it is at most --top_p (%g)",
-                             mega_options_origin(o, "top_p_bound"), g->top_p);
-    if (g->logprobs && g->genfile == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --genfile FILE, where they are written",
-                             mega_options_origin(o, "logprobs"));
-    if (file != NULL && !mega_path_ends_with(file, ".npy") && !mega_path_ends_with(file, ".safetensors"))
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy or .safetensors",
-                             mega_options_origin(o, "return_logits"));
-    if (file != NULL && cfg->train.engine.data_parallel_size > 1)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "%s: %lld data-parallel ranks were started, and the logits of one copy of the model are "
-                             "written; start only its %lld ranks",
-                             mega_options_origin(o, "return_logits"), (long long)cfg->train.engine.data_parallel_size,
-                             (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
-}
-
-/* Options that a beam search does not follow. */
-static void rule_beams(mega_command_options *cfg)
-{
-    const mega_generate_options *g = &cfg->generate;
-    mega_options *o = cfg->train.engine.options;
-    static const char one_id[] = "as in Megatron, --stop_token alone ends a beam";
-    const struct {
-        const char *dest, *why;
-        bool on;
-    } rows[] = {{"batch", "as in Megatron, it has one prompt; those of a file are searched one after the other",
-                 g->batch > 1},
-                {"repetition_penalty", "beams are ranked by the model's own probabilities", g->repetition_penalty != 1},
-                {"stop", one_id, g->stop.count > 0},
-                {"stop_on_eol", one_id, g->stop_on_eol},
-                {"stop_on_double_eol", one_id, g->stop_on_double_eol}},
-      idle[] = {{"temperature", NULL, g->temperature != 1},
-                {"top_k", NULL, g->top_k > 1},
-                {"top_p", NULL, g->top_p != 0},
-                {"min_p", NULL, g->min_p != 0}};
-    if (g->num_beams == 1) {
-        if (g->beam_rules == 0 && g->early_stopping != 0)
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --num-beams N --beam-rules transformers",
-                                 mega_options_origin(o, "early_stopping"));
-        return;
-    }
-    for (size_t i = 0; i < MEGA_COUNT(rows); i++)
-        if (rows[i].on)
-            mega_options_problem(
-                o, MEGA_ERR_UNSUPPORTED, "%s: a beam search (%s) does not follow it: %s; leave one of them out",
-                mega_options_origin(o, rows[i].dest), mega_options_origin(o, "num_beams"), rows[i].why);
-    if (g->beam_rules == 0 && g->early_stopping != 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --beam-rules transformers",
-                             mega_options_origin(o, "early_stopping"));
-    for (size_t i = 0; i < MEGA_COUNT(idle); i++)
-        if (idle[i].on)
-            mega_warn("%s has no effect beside --num-beams: nothing is drawn", mega_options_origin(o, idle[i].dest));
-}
-
-static void rule_greedy(mega_command_options *cfg)
-{
-    const struct {
-        const char *dest;
-        bool draws; /* differs from the value that has no effect */
-    } idle[] = {{"temperature", cfg->generate.temperature != 1},
-                {"top_k", cfg->generate.top_k != 0},
-                {"top_p", cfg->generate.top_p != 0},
-                {"min_p", cfg->generate.min_p != 0}};
-    for (size_t i = 0; cfg->generate.greedy && i < MEGA_COUNT(idle); i++)
-        if (idle[i].draws && mega_options_is_given(cfg->train.engine.options, idle[i].dest))
-            mega_options_warn(cfg->train.engine.options, "%s has no effect beside --greedy",
-                              mega_options_origin(cfg->train.engine.options, idle[i].dest));
 }
 
 static void rule_server(mega_command_options *cfg)
@@ -509,10 +386,10 @@ static const rule_row rules[] = {
     {FOR_TRAINING, false, .general = mega_options_rule_alone},
     {FOR_TRAIN_TOKENIZER, false, .command = rule_tokenizer_training},
     {FOR_PREPROCESS, false, .command = rule_preprocessing},
-    {FOR_GENERATE, false, .command = rule_generation},
-    {FOR_GENERATE, false, .command = rule_drawing},
-    {FOR_GENERATE, false, .command = rule_beams},
-    {FOR_GENERATE, false, .command = rule_greedy},
+    {FOR_GENERATE, false, .command = cli_rule_generation},
+    {FOR_GENERATE, false, .command = cli_rule_drawing},
+    {FOR_GENERATE, false, .command = cli_rule_beams},
+    {FOR_GENERATE, false, .command = cli_rule_greedy},
     {FOR_SERVER, false, .command = rule_server},
     {FOR_TASKS, false, .command = rule_tasks},
     {FOR_MERGE, false, .command = rule_merge},
