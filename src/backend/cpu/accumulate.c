@@ -5,7 +5,7 @@
 
 static void accumulate_half(const mega_accumulate_args *a, int64_t begin, int64_t end)
 {
-    enum { PIECE = 512 };
+    enum { PIECE = 512 }; /* 2 kB of floats, in the first level of cache; no benchmark chose it */
     uint16_t *held = a->y;
     float sum[PIECE];
     for (int64_t at = begin; at < end; at += PIECE) {
