@@ -121,6 +121,21 @@ void mega_device_close(mega_device *device)
     if (device != NULL) device->close(device);
 }
 
+void mega_device_marks_begin(mega_device *device)
+{
+    if (device != NULL) device->marks_begin(device);
+}
+
+int64_t mega_device_mark(mega_device *device)
+{
+    return device == NULL ? -1 : device->mark(device);
+}
+
+double mega_device_seconds(mega_device *device, int64_t from, int64_t to)
+{
+    return device == NULL || from < 0 || to < 0 ? 0 : device->seconds(device, from, to);
+}
+
 /* ---- copies ---- */
 
 /* Between two devices: by way of the host. */

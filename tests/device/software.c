@@ -68,6 +68,7 @@ static bool is_chosen(chosen_call *c, const char *name)
 static void calls_choose(void)
 {
     software.fails = chosen(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
+    software.fail_error = (cu_result)setting("MEGA_SOFTWARE_CUDA_ERROR", CU_OK);
     software.left_out = chosen(getenv("MEGA_SOFTWARE_CUDA_LEAVE_OUT"));
 }
 
@@ -82,6 +83,22 @@ static void sites_set(void)
     device_site_omit(&site);
 }
 
+/* As NVIDIA's driver: the devices that CUDA_VISIBLE_DEVICES lists up to the first that is not there, or one MIG
+ * instance, of which this device has MIG-software. */
+static int devices_visible(int devices)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    int count = 0;
+    if (text == NULL) return devices;
+    software.is_instance = strncmp(text, "MIG-software", 12) == 0;
+    if (software.is_instance) return devices > 0;
+    for (char *end;; text = end + 1, count++) {
+        const long number = strtol(text, &end, 10);
+        if (end == text || number < 0 || number >= devices) return count;
+        if (*end != ',') return count + 1;
+    }
+}
+
 static void settings_read(void)
 {
     sites_set();
@@ -90,8 +107,10 @@ static void settings_read(void)
         if (software.sums == NULL) abort();
     }
     software.limit = setting("MEGA_SOFTWARE_CUDA_MEMORY", (uint64_t)2 << 30);
+    software.taken = setting("MEGA_SOFTWARE_CUDA_TAKEN", 0);
     software.devices = (int)setting("MEGA_SOFTWARE_CUDA_DEVICES", 1);
     if (software.devices > 8) software.devices = 8;
+    software.devices = devices_visible(software.devices);
     software.ends_at_report = setting("MEGA_SOFTWARE_CUDA_STOP", 0) != 0;
     software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
     calls_choose();
@@ -157,12 +176,20 @@ cu_result software_enter_library(bool needs_context)
     return r == CU_OK && needs_context && !has_context() ? CU_INVALID_CONTEXT : r;
 }
 
+/* Whether the context is of no use after this error. */
+static bool is_sticky(cu_result r)
+{
+    return r == CU_ECC_UNCORRECTABLE || r == CU_NVLINK_UNCORRECTABLE ||
+           (r >= CU_ILLEGAL_ADDRESS && r <= CU_LAUNCH_FAILED && r != CU_LAUNCH_OUT_OF_RESOURCES);
+}
+
 cu_result software_enter(const char *name, cu_result error)
 {
     pthread_mutex_lock(&lock);
     if (fails_now(name)) {
-        if (error == CU_LAUNCH_FAILED || error == CU_ECC_UNCORRECTABLE) software.sticky = error;
-        return error;
+        const cu_result r = software.fail_error != CU_OK ? software.fail_error : error;
+        if (is_sticky(r)) software.sticky = r;
+        return r;
     }
     return state_now();
 }
@@ -200,7 +227,7 @@ cu_result cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
     if (software.devices == 0) settings_read();
-    if (fails_now("cuInit")) return software_leave(CU_NO_DEVICE);
+    if (fails_now("cuInit")) return software_leave(software.fail_error != CU_OK ? software.fail_error : CU_NO_DEVICE);
     if (software.is_initialized) return software_leave(CU_OK);
     if (flags != 0) return software_leave(CU_INVALID_VALUE);
     if (software.devices == 0) return software_leave(CU_NO_DEVICE);
@@ -228,12 +255,15 @@ static const struct error_text {
     {CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CU_STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {CU_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
     {CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {CU_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
     {CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {CU_NVLINK_UNCORRECTABLE, "CUDA_ERROR_NVLINK_UNCORRECTABLE", "uncorrectable NVLink error detected"},
     {CU_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {CU_UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
      "the provided PTX was compiled with an unsupported toolchain."},
@@ -301,7 +331,7 @@ cu_result cuDeviceGet(cu_device *out, int ordinal)
 cu_result cuDeviceGetName(char *name, int bytes, cu_device device)
 {
     const cu_result r = enter_device("cuDeviceGetName", device);
-    if (r == CU_OK) snprintf(name, (size_t)bytes, "software device");
+    if (r == CU_OK) snprintf(name, (size_t)bytes, "software device%s", software.is_instance ? " MIG 1g.2gb" : "");
     return software_leave(r);
 }
 

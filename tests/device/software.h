@@ -163,10 +163,10 @@ typedef struct chosen_call {
 
 typedef struct software_state {
     bool is_initialized, is_open;
-    bool ends_at_report; /* the process ends with 88 at the first report of the watch */
-    cu_result sticky;    /* after a kernel failed, all calls return its error */
-    char *base;          /* `span` bytes that can be touched only while work runs */
-    size_t span, used, limit;
+    bool ends_at_report;                 /* the process ends with 88 at the first report of the watch */
+    cu_result sticky;                    /* after a kernel failed, all calls return its error */
+    char *base;                          /* `span` bytes that can be touched only while work runs */
+    size_t span, used, limit, taken;     /* taken: by another process */
     software_memory memory[MOST_MEMORY]; /* by address */
     int num_memory;
     software_memory pinned[MOST_MEMORY];
@@ -174,7 +174,9 @@ typedef struct software_state {
     cu_stream stream[MOST_STREAMS]; /* NULL: none */
     struct CUctx_st context[8];
     int devices, version;
-    watch_clock host; /* what the host has waited for */
+    bool is_instance;     /* of MIG */
+    cu_result fail_error; /* what the call that fails returns; CU_OK: what is usual for it */
+    watch_clock host;     /* what the host has waited for */
     uint32_t lane_count[WATCH_LANES];
     int next_lane;
     uint64_t captures;

@@ -130,11 +130,17 @@ static int find_gap(size_t pages, char **at)
     return -1;
 }
 
+static size_t software_memory_left(void)
+{
+    const size_t held = software.used + software.taken;
+    return held < software.limit ? software.limit - held : 0;
+}
+
 static cu_result memory_alloc(cu_address *out, size_t bytes)
 {
     char *at;
     if (bytes == 0) return CU_INVALID_VALUE;
-    if (software.num_memory == MOST_MEMORY || bytes > software.limit - software.used) return CU_OUT_OF_MEMORY;
+    if (software.num_memory == MOST_MEMORY || bytes > software_memory_left()) return CU_OUT_OF_MEMORY;
     const int place = find_gap(whole_pages(bytes), &at);
     if (place < 0) return CU_OUT_OF_MEMORY;
     memmove(&software.memory[place + 1], &software.memory[place],
@@ -186,7 +192,7 @@ cu_result cuMemFree_v2(cu_address at)
 cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *all_bytes)
 {
     const cu_result r = software_enter_context("cuMemGetInfo_v2", CU_INVALID_CONTEXT);
-    *free_bytes = software.limit - software.used;
+    *free_bytes = software_memory_left();
     *all_bytes = software.limit;
     return software_leave(r);
 }

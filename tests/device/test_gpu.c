@@ -376,6 +376,91 @@ static int memory_is_refused(void)
     return strstr(mega_error_message(), "1.049 MB for a test") != NULL ? 0 : 2;
 }
 
+static const struct {
+    const char *chosen; /* MEGA_SOFTWARE_CUDA_FAIL */
+    unsigned error;
+    const char *expected; /* in the message */
+} * planted;
+
+/* A call fails with an error; the message says what it means. */
+static int is_explained(void)
+{
+    char code[16];
+    void *block;
+    unsigned char host[100];
+    snprintf(code, sizeof code, "%u", planted->error);
+    setenv("MEGA_SOFTWARE_CUDA_ERROR", code, 1);
+    mega_status st = mega_cuda_open(0, &device);
+    if (st == MEGA_OK) st = mega_device_alloc(device, &block, sizeof host, "a test");
+    if (st == MEGA_OK) {
+        mega_device_read(host, block, sizeof host);
+        st = mega_device_finish(device);
+    }
+    if (st == MEGA_OK) return 1;
+    if (strstr(mega_error_message(), planted->expected) != NULL) return 0;
+    (void)fprintf(stderr, "error %u: \"%s\" has no \"%s\"\n", planted->error, mega_error_message(), planted->expected);
+    return 2;
+}
+
+static void errors_in_the_middle_are_explained(void **state)
+{
+    static const __typeof__(*planted) errors[] = {
+        {"cuInit:1", 34, "for linking only; take its folder out of LD_LIBRARY_PATH"},
+        {"cuInit:1", 802, "systemctl start nvidia-fabricmanager"},
+        {"cuInit:1", 803, "restart the machine"},
+        {"cuInit:1", 804, "compatibility package"},
+        {"cuInit:1", 999, "/dev/nvidia-uvm may be missing"},
+        {"cuDevicePrimaryCtxRetain:1", 46, "another process has the GPU for itself"},
+        {"cuDevicePrimaryCtxRetain:1", 805, "start nvidia-cuda-mps-control -d"},
+        {"cuDevicePrimaryCtxRetain:1", 808, "as many clients as it takes"},
+        {"cuDevicePrimaryCtxRetain:1", 102, "no licence"},
+        {"cuMemAlloc_v2:1", 2, "megalith plan"},
+        {"cuStreamSynchronize:1", 214, "resume from the last checkpoint on another GPU, and reset this one"},
+        {"cuStreamSynchronize:1", 220, "Xid 74"},
+        {"cuStreamSynchronize:1", 700, "79: the GPU has left the bus"},
+        {"cuStreamSynchronize:1", 702, "give smaller micro-batches"},
+        {"cuStreamSynchronize:1", 719, "dmesg | grep Xid"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        planted = &errors[i];
+        assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_FAIL", planted->chosen, is_explained), 0);
+    }
+}
+
+/* Of 2 GB another process has 1.9; this one asks for 200 MB. */
+static int others_are_named(void)
+{
+    void *block;
+    setenv("MEGA_SOFTWARE_CUDA_MEMORY", "2000000000", 1);
+    good(mega_cuda_open(0, &device));
+    if (mega_device_alloc(device, &block, 200000000, "a test") != MEGA_ERR_MEMORY) return 1;
+    return strstr(mega_error_message(), "other processes and the driver had 1900 MB before this one") != NULL ? 0 : 2;
+}
+
+/* The name of the only GPU contains it. */
+static int is_seen(void)
+{
+    char text[MEGA_CUDA_TEXT];
+    good(mega_cuda_describe(0, text));
+    return strstr(text, expected) != NULL && mega_cuda_describe(1, text) != MEGA_OK ? 0 : 1;
+}
+
+static void visible_devices_are_explained(void **state)
+{
+    static const char name[] = "CUDA_VISIBLE_DEVICES";
+    (void)state;
+    expected = "CUDA_VISIBLE_DEVICES=7 names the GPUs that a program may see, up to the first that is not there";
+    assert_int_equal(in_child(name, "7", is_refused), 0);
+    expected = "CUDA_VISIBLE_DEVICES=MIG-other names an instance of MIG";
+    assert_int_equal(in_child(name, "MIG-other", is_refused), 0);
+    expected = "software device MIG 1g.2gb, compute capability";
+    assert_int_equal(in_child(name, "MIG-software", is_seen), 0);
+    expected = "software device, compute capability";
+    assert_int_equal(in_child(name, "0", is_seen), 0);
+    assert_int_equal(in_child("MEGA_SOFTWARE_CUDA_TAKEN", "1900000000", others_are_named), 0);
+}
+
 static void messages_say_what_is_missing(void **state)
 {
     (void)state;
@@ -408,7 +493,9 @@ int main(void)
                                        cmocka_unit_test(messages_say_what_is_missing),
                                        cmocka_unit_test(a_device_has_many_blocks),
                                        cmocka_unit_test(rows_are_copied_at_once),
-                                       cmocka_unit_test(the_context_of_the_caller_stays)};
+                                       cmocka_unit_test(the_context_of_the_caller_stays),
+                                       cmocka_unit_test(errors_in_the_middle_are_explained),
+                                       cmocka_unit_test(visible_devices_are_explained)};
     setenv("MEGA_CUDA_LIBRARY", MEGA_CUDA_SOFTWARE, 1);
     const int status = in_child(NULL, NULL, has_images);
     return status != 0 ? status : cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,11 @@
 
 #include <stdio.h>
 
-enum { PINNED_BYTES = 4 << 20, LEAST_CAPABILITY = 8 };
+enum {
+    PINNED_BYTES = MEGA_CUDA_PINNED_BYTES - MEGA_CUDA_STAGING_BYTES,
+    LEAST_CAPABILITY = 8,
+    MUCH = 20 /* a part of the memory */
+};
 
 static mega_cuda_gpu *gpu_of(mega_device *device)
 {
@@ -88,15 +92,18 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
 {
     mega_cuda_gpu *g = gpu_of(device);
     size_t left = 0, all = 0;
-    char text[256];
+    char text[384];
     cu_address at = 0;
     if (!gpu_enter(g, bytes)) {
         gpu_leave(g);
         return mega_error_restore(&g->failed);
     }
     if (g->cuda.memory_info(&left, &all) != CU_OK) left = all = 0;
-    snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
-             (double)bytes * 1e-6, what, (double)all * 1e-6, (double)left * 1e-6);
+    const int n = snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
+                           (double)bytes * 1e-6, what, (double)all * 1e-6, (double)left * 1e-6);
+    if (g->left > 0 && left > 0 && all - g->left > all / MUCH)
+        snprintf(text + n, sizeof text - (size_t)n, "; other processes and the driver had %.4g MB before this one",
+                 (double)(all - g->left) * 1e-6);
     mega_status st = mega_cuda_check(&g->cuda, g->cuda.memory_alloc(&at, bytes), text);
     if (st == MEGA_OK) {
         st = mega_cuda_check(&g->cuda, g->cuda.fill_8(at, 0, bytes, g->stream), text);
@@ -414,6 +421,55 @@ static mega_status gpu_finish(mega_device *device)
     return st;
 }
 
+/* ---- marks ---- */
+
+static void gpu_marks_begin(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    pthread_mutex_lock(&g->lock);
+    g->num_marks = 0;
+    gpu_leave(g);
+}
+
+/* Makes more events, which later steps use again. */
+static bool more_marks(mega_cuda_gpu *g)
+{
+    enum { AT_ONCE = 256 };
+    if (g->num_marks < g->made_marks) return true;
+    cu_event *more = mega_realloc(g->mark, (size_t)(g->made_marks + AT_ONCE) * sizeof *more);
+    if (more == NULL) return keep(g, MEGA_NO_MEMORY(g->name, "marks of its time"));
+    g->mark = more;
+    for (int i = 0; i < AT_ONCE; i++) {
+        if (!is_done(g, g->cuda.event_create(&g->mark[g->made_marks], 0), "an event of its time")) return false;
+        g->made_marks++;
+    }
+    return true;
+}
+
+static int64_t gpu_mark(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    int64_t number = -1;
+    if (gpu_enter(g, 1) && more_marks(g) &&
+        is_done(g, g->cuda.event_record(g->mark[g->num_marks], g->stream), "noting its time"))
+        number = g->num_marks++;
+    gpu_leave(g);
+    return number;
+}
+
+static double gpu_seconds(mega_device *device, int64_t from, int64_t to)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    float milliseconds = 0;
+    if (gpu_enter_to_write(g, 1) && from < g->num_marks && to < g->num_marks &&
+        is_done(g, g->cuda.event_wait(g->mark[from]), "waiting for its work") &&
+        is_done(g, g->cuda.event_wait(g->mark[to]), "waiting for its work") &&
+        !is_done(g, g->cuda.event_elapsed(&milliseconds, g->mark[from], g->mark[to]), "its time"))
+        milliseconds = 0;
+    gpu_leave(g);
+    return (double)milliseconds * 1e-3;
+}
+
 /* ---- opening and closing ---- */
 
 static void gpu_close(mega_device *device)
@@ -424,10 +480,12 @@ static void gpu_close(mega_device *device)
         mega_cuda_images_close(&g->images, &g->cuda);
         mega_cuda_writes_close(&g->writes);
         if (g->received != NULL) (void)g->cuda.host_free(g->received);
+        for (int64_t i = 0; i < g->made_marks; i++) (void)g->cuda.event_destroy(g->mark[i]);
         if (g->stream != NULL) (void)g->cuda.stream_destroy(g->stream);
         (void)g->cuda.context_pop(&own);
     }
     if (g->has_context) (void)g->cuda.context_release(g->id);
+    mega_free(g->mark);
     mega_free(g->images.text);
     pthread_mutex_destroy(&g->lock);
     mega_free(g);
@@ -451,42 +509,61 @@ mega_status mega_cuda_count(int *out)
 static mega_status find_device(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *out)
 {
     int count;
+    char advice[MEGA_CUDA_ADVICE];
     MEGA_TRY(count_devices(cuda, &count));
     if (count == 0) return mega_cuda_check(cuda, CU_NO_DEVICE, "cuda");
+    mega_cuda_no_device(advice);
     if (ordinal < 0 || ordinal >= count)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda:%lld: the driver shows %d GPU%s, numbered from 0",
-                         (long long)ordinal, count, count == 1 ? "" : "s");
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda:%lld: the driver shows %d GPU%s, numbered from 0%s",
+                         (long long)ordinal, count, count == 1 ? "" : "s", advice);
     return mega_cuda_check(cuda, cuda->device_get(out, (int)ordinal), "cuda: a GPU");
 }
 
-/* Sets the name, and refuses a GPU that the kernels cannot run on. */
-static mega_status look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, char text[MEGA_CUDA_TEXT])
+/* Refuses a GPU that the kernels cannot run on. */
+static mega_status gpu_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, mega_cuda_info *out)
 {
-    int major = 0, minor = 0, version = 0;
-    char name[96] = "";
+    int major = 0, minor = 0;
+    *out = (mega_cuda_info){.name = ""};
     MEGA_TRY(find_device(cuda, ordinal, id));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_name(name, sizeof name, *id), "cuda: the name of a GPU"));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&major, CU_CAPABILITY_MAJOR, *id), name));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&minor, CU_CAPABILITY_MINOR, *id), name));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->driver_version(&version), name));
-    snprintf(text, MEGA_CUDA_TEXT, "%s, compute capability %d.%d, driver for CUDA %d.%d", name, major, minor,
-             version / 1000, version % 1000 / 10);
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_name(out->name, sizeof out->name, *id), "cuda: the name of a GPU"));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&major, CU_CAPABILITY_MAJOR, *id), out->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&minor, CU_CAPABILITY_MINOR, *id), out->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_memory(&out->bytes, *id), out->name));
+    out->capability = 10 * major + minor;
     if (major >= LEAST_CAPABILITY) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "cuda:%lld is %s; the kernels need compute capability 8.0 (A100, RTX 30) or newer",
-                     (long long)ordinal, text);
+                     "cuda:%lld is %s, compute capability %d.%d; the kernels need 8.0 (A100, RTX 30) or newer",
+                     (long long)ordinal, out->name, major, minor);
 }
 
-mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
+/* Loads the driver and looks at a GPU. */
+static mega_status gpu_look(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info *out)
 {
-    mega_cuda_driver cuda;
     cu_device id;
     if (mega_cuda_images_bytes == 0) {
         cuda_images none = {.text = NULL};
         return mega_cuda_images_open(&none);
     }
-    MEGA_TRY(mega_cuda_library_load(&cuda));
-    return look_at(&cuda, ordinal, &id, text);
+    MEGA_TRY(mega_cuda_library_load(cuda));
+    return gpu_look_at(cuda, ordinal, &id, out);
+}
+
+mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info *out)
+{
+    mega_cuda_driver cuda;
+    return gpu_look(ordinal, &cuda, out);
+}
+
+mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
+{
+    mega_cuda_driver cuda;
+    mega_cuda_info gpu;
+    int version = 0;
+    MEGA_TRY(gpu_look(ordinal, &cuda, &gpu));
+    MEGA_TRY(mega_cuda_check(&cuda, cuda.driver_version(&version), gpu.name));
+    snprintf(text, MEGA_CUDA_TEXT, "%s, compute capability %d.%d, %.4g GB, driver for CUDA %d.%d", gpu.name,
+             gpu.capability / 10, gpu.capability % 10, (double)gpu.bytes * 1e-9, version / 1000, version % 1000 / 10);
+    return MEGA_OK;
 }
 
 /* What a GPU that is open has, in its context. */
@@ -498,6 +575,8 @@ static mega_status take_own(mega_cuda_gpu *g)
     MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
     MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
     g->received = received;
+    size_t all;
+    if (cuda->memory_info(&g->left, &all) != CU_OK) g->left = 0;
     return MEGA_OK;
 }
 
@@ -515,7 +594,7 @@ static mega_status gpu_take(mega_cuda_gpu *g)
 
 mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
 {
-    char text[MEGA_CUDA_TEXT];
+    mega_cuda_info gpu;
     mega_cuda_gpu *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_NO_MEMORY("cuda", "the record of a GPU");
     g->device = (mega_device){.name = g->name,
@@ -538,11 +617,14 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .record = gpu_record,
                               .record_end = gpu_record_end,
                               .replay = gpu_replay,
-                              .forget = gpu_forget};
+                              .forget = gpu_forget,
+                              .marks_begin = gpu_marks_begin,
+                              .mark = gpu_mark,
+                              .seconds = gpu_seconds};
     pthread_mutex_init(&g->lock, NULL);
     mega_status st = mega_cuda_images_open(&g->images);
     if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);
-    if (st == MEGA_OK) st = look_at(&g->cuda, ordinal, &g->id, text);
+    if (st == MEGA_OK) st = gpu_look_at(&g->cuda, ordinal, &g->id, &gpu);
     if (st == MEGA_OK) snprintf(g->name, sizeof g->name, "cuda:%lld", (long long)ordinal);
     if (st == MEGA_OK) st = gpu_take(g);
     if (st == MEGA_OK) {

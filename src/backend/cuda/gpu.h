@@ -13,6 +13,9 @@
 mega_status mega_cuda_library_load(mega_cuda_driver *out);
 /* Returns MEGA_OK for CU_OK; otherwise fails with "WHAT: what the driver says", and what can be done about it. */
 mega_status mega_cuda_check(const mega_cuda_driver *cuda, cu_result result, const char *what);
+/* Sets `text` to "; " and what decides which GPUs there are. */
+enum { MEGA_CUDA_ADVICE = 384 };
+void mega_cuda_no_device(char text[MEGA_CUDA_ADVICE]);
 
 /* ---- images.c ---- */
 
@@ -106,6 +109,9 @@ typedef struct mega_cuda_gpu {
     cuda_writes writes;
     char *received; /* pinned memory for what is copied from the device */
     cuda_images images;
+    size_t left;    /* memory that was free when it was opened; 0: not known */
+    cu_event *mark; /* those that were made, of which num_marks are in use */
+    int64_t made_marks, num_marks;
     bool has_work;             /* since the host has waited last */
     const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
     mega_recording *recording; /* into which work is recorded; NULL: it is queued */

@@ -3,10 +3,11 @@
 #define MEGALITH_CUDA_H
 
 #include "megalith/device_memory.h"
+#include "megalith/dtype.h"
 #include "megalith/kernels.h"
 #include <stdint.h>
 
-enum { MEGA_CUDA_TEXT = 160 };
+enum { MEGA_CUDA_TEXT = 192 };
 /* Memory that a GPU takes when it is opened, and as much that is pinned: for what the host writes. */
 enum { MEGA_CUDA_STAGING_BYTES = 4 << 20 };
 
@@ -31,5 +32,35 @@ MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA
 
 /* Sets *out to the number of GPUs that the driver shows. Fails if there is no driver. */
 MEGA_CHECK_RESULT mega_status mega_cuda_count(int *out);
+
+/* What the driver says of a GPU that mega_cuda_open would open, without opening it. */
+typedef struct mega_cuda_info {
+    char name[96];
+    size_t bytes;   /* of its memory */
+    int capability; /* 90 for 9.0 */
+} mega_cuda_info;
+MEGA_CHECK_RESULT mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info *out);
+
+/* Memory of a GPU that an engine does not plan, in bytes: of a context with the program's kernels, and what the driver
+ * rounds up. Assumed, not measured: no GPU has run this yet. */
+#define MEGA_CUDA_CONTEXT_BYTES ((size_t)500 * 1000 * 1000)
+/* Pinned memory of the host, through which a device copies: that for what the host writes, and as much for what it
+ * reads. */
+#define MEGA_CUDA_PINNED_BYTES ((size_t)2 * MEGA_CUDA_STAGING_BYTES)
+
+/* A kind of GPU (backend/cuda/models.c). */
+enum { MEGA_GPU_REPORTED = 2 };
+typedef struct mega_gpu_model {
+    const char *name, *text;
+    const char *reported[MEGA_GPU_REPORTED]; /* by the driver */
+    double gigabytes, tflops_32, tflops_16, gigabytes_s;
+    int capability; /* 90 for 9.0 */
+} mega_gpu_model;
+/* Return NULL if there is none. */
+const mega_gpu_model *mega_gpu_model_named(const char *name);
+const mega_gpu_model *mega_gpu_model_reported(const char *name);
+const mega_gpu_model *mega_gpu_model_at(int i); /* from 0 */
+/* Returns the peak of matrix products in this type, per second; 0: not known. */
+double mega_gpu_model_flops(const mega_gpu_model *m, mega_dtype type);
 
 #endif

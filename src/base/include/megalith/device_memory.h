@@ -60,7 +60,17 @@ struct mega_device {
     void (*replay)(mega_device *device, const mega_recording *recording);
     void (*forget)(mega_device *device, mega_recording *recording); /* after its replays have ended; NULL is allowed */
     mega_recorded recorded;                                         /* so far, and not forgotten */
+    void (*marks_begin)(mega_device *device);
+    int64_t (*mark)(mega_device *device);
+    double (*seconds)(mega_device *device, int64_t from, int64_t to);
 };
+
+/* Times of the device's own clock. A mark is the moment at which all work asked for so far is done; it has a number,
+ * and those from before mega_device_marks_begin are forgotten. mega_device_seconds waits for the later of the two;
+ * after a failure it returns 0. NULL, the host, has no marks: the number is -1. */
+void mega_device_marks_begin(mega_device *device);
+int64_t mega_device_mark(mega_device *device);
+double mega_device_seconds(mega_device *device, int64_t from, int64_t to);
 
 /* Waits for the work of the device. Returns its first failure, also if an earlier call has returned it. NULL: the
  * host, which has none. */
