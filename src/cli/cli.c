@@ -126,7 +126,7 @@ static void show_device(const mega_command_options *cfg)
     const mega_backend_options *b = &cfg->train.engine.backend;
     char text[MEGA_CUDA_TEXT], ranks[96];
     const bool may = b->device != NULL && strcmp(b->device, "auto") == 0;
-    if (b->backend != MEGA_BACKEND_CUDA && !may) return;
+    if ((b->backend != MEGA_BACKEND_CUDA && !may) || mega_gpu_model_named(b->device) != NULL) return;
     if (mega_cuda_describe(b->gpu, text) != MEGA_OK) snprintf(text, sizeof text, "%.150s", mega_error_message());
     if (b->backend == MEGA_BACKEND_CUDA)
         mega_info("computing on cuda:%lld: %s%s", (long long)b->gpu, text, gpus_of_ranks(cfg, ranks));

@@ -33,6 +33,26 @@ static bool is_auto(const mega_backend_options *b)
     return b->device != NULL && strcmp(b->device, "auto") == 0;
 }
 
+/* A plan may be for a GPU that is elsewhere. */
+static bool device_is_elsewhere(const mega_engine_settings *s)
+{
+    const char *command = mega_options_command(s->options); /* NULL: of a C program */
+    return command != NULL && strcmp(command, "plan") == 0 && mega_gpu_model_named(s->backend.device) != NULL;
+}
+
+/* Adds "; megalith plan also takes a10, a100 …" to the mistake. */
+static void refuse_name(const mega_engine_settings *s)
+{
+    char names[256] = "";
+    for (int i = 0; mega_gpu_model_at(i) != NULL; i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", mega_gpu_model_at(i)->name);
+    }
+    mega_options_problem(s->options, MEGA_ERR_USAGE,
+                         "%s: expected cpu, cuda, cuda:N or auto; for a GPU that is elsewhere, megalith plan takes %s",
+                         mega_options_origin(s->options, "device"), names);
+}
+
 /* What it cannot do on a GPU, a run with `auto` does on the CPU. */
 void mega_engine_derive_device(mega_engine_settings *s)
 {
@@ -40,10 +60,10 @@ void mega_engine_derive_device(mega_engine_settings *s)
     char text[MEGA_CUDA_TEXT];
     b->gpu = 0;
     if (b->device == NULL) return;
-    const int64_t number = gpu_number(b->device);
+    const int64_t number = device_is_elsewhere(s) ? 0 : gpu_number(b->device);
     const bool is_wanted = !mega_options_was_set(s->options, "backend") && (is_auto(b) || number >= 0) && !b->fp64;
     if (!is_wanted && b->backend != MEGA_BACKEND_CUDA) return;
-    b->gpu = strchr(b->device, ':') != NULL && number >= 0 ? number : gpu_of_rank(s);
+    b->gpu = device_is_elsewhere(s) ? 0 : strchr(b->device, ':') != NULL && number >= 0 ? number : gpu_of_rank(s);
     if (is_wanted && (!is_auto(b) || mega_cuda_describe(b->gpu, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
 }
 
@@ -51,10 +71,9 @@ void mega_engine_rule_device(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
     if (s->backend.device == NULL) return;
-    const bool is_gpu = gpu_number(b->device) >= 0;
+    const bool is_gpu = gpu_number(b->device) >= 0 || device_is_elsewhere(s);
     const char *device = mega_options_origin(s->options, "device");
-    if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected cpu, cuda, cuda:N or auto", device);
+    if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0) refuse_name(s);
     if (is_gpu && b->backend != MEGA_BACKEND_CUDA)
         mega_options_problem(s->options, MEGA_ERR_USAGE,
                              "%s and %s: a GPU runs neither the plain kernels nor those of the CPU, and does not "

@@ -213,6 +213,19 @@ void mega_engine_destroy(mega_engine *e)
     mega_free(e);
 }
 
+/* Returns the bytes of the persistent buffers; *workspace receives those of the region that programs share. */
+static size_t arena_bytes(const mega_engine *e, size_t *workspace)
+{
+    const int buffers = MEGA_PARAMS_WEIGHTS | (e->programs.train != NULL ? MEGA_PARAMS_GRADS : 0);
+    size_t resident =
+        mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_update_scratch_bytes(e->update));
+    size_t own;
+    if (e->optimizer != NULL) resident += mega_optimizer_region_bytes(e->optimizer);
+    resident += mega_region_round(LOSS_BYTES);
+    engine_chunks_region(e, &own, workspace);
+    return resident + own;
+}
+
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
@@ -235,6 +248,9 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->model.parts);
     engine_chunks_memory(e, &m);
+    size_t workspace;
+    m.device = arena_bytes(e, &workspace);
+    m.device += workspace;
     *out = m;
 }
 
@@ -242,14 +258,8 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
  * share. Rows of batches are memory of the host. */
 static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, mega_region *workspace)
 {
-    const int buffers = MEGA_PARAMS_WEIGHTS | (e->programs.train != NULL ? MEGA_PARAMS_GRADS : 0);
-    size_t resident_bytes =
-        mega_params_region_bytes(e->params, buffers) + mega_region_round(mega_update_scratch_bytes(e->update));
-    size_t own, workspace_bytes;
-    if (e->optimizer != NULL) resident_bytes += mega_optimizer_region_bytes(e->optimizer);
-    resident_bytes += mega_region_round(LOSS_BYTES);
-    engine_chunks_region(e, &own, &workspace_bytes);
-    resident_bytes += own;
+    size_t workspace_bytes;
+    const size_t resident_bytes = arena_bytes(e, &workspace_bytes);
     e->memory.bytes = resident_bytes + workspace_bytes;
     MEGA_TRY(mega_device_alloc(e->memory.device, &e->memory.arena, e->memory.bytes, "the memory of the engine"));
     *resident = (mega_region){.base = e->memory.arena, .bytes = resident_bytes};

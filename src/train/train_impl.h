@@ -333,21 +333,32 @@ size_t train_memory_limit(const trainer *t, const char **name); /* in bytes; *na
 typedef struct train_memory_class {
     const char *name, *meaning;
     size_t bytes;
-    int cut_from; /* lowest ZeRO stage that shards this class */
+    int cut_from;   /* lowest ZeRO stage that shards this class */
+    bool is_beside; /* of the host, while a GPU computes: not part of train_memory_total */
 } train_memory_class;
-enum { TRAIN_MEMORY_CLASSES = 16 };
+enum { TRAIN_MEMORY_CLASSES = 20 };
 #define TRAIN_SCRATCH "scratch"
 #define TRAIN_ORDER   "order"
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */
 void train_memory_table(const trainer *t, mega_buffer *out);
+void train_memory_host_table(const trainer *t, mega_buffer *out); /* nothing unless a GPU computes */
 train_holds train_holds_get(const trainer *t);
-size_t train_held_beside(const trainer *t); /* bytes, the sum over train_holds */
-/* What a rank holds at most whose engine holds engine_bytes: that, or what reading the texts took before there was an
- * engine. */
-size_t train_memory_with(const trainer *t, size_t engine_bytes);
+/* Of a GPU that computes: its context, and a staging area. Else the sum over train_holds. In bytes. */
+size_t train_held_beside(const trainer *t);
+/* What a rank whose engine holds this takes at most of a GPU; of the host: that, or what reading the texts took before
+ * there was an engine. */
+size_t train_memory_with(const trainer *t, const mega_engine_memory *m);
 size_t train_memory_total(const trainer *t);
 mega_status train_find_most_planned(trainer *t); /* collective: the world */
 mega_status train_find_most_held(trainer *t);    /* likewise, with the data still open */
+
+/* gpu.c: the GPU that computes */
+bool train_has_gpu(const trainer *t);
+size_t train_gpu_bytes(const trainer *t, const char **name); /* of its memory; SIZE_MAX: there is none here */
+double train_gpu_peak(const trainer *t);                     /* published, FLOP/s in the run's type; 0: not known */
+void train_plan_gpu(const trainer *t, mega_buffer *out);     /* a line, if a GPU computes */
+/* A line with the least time of an iteration that takes so many operations, if the peak is known. */
+void train_plan_gpu_time(const trainer *t, double flops, mega_buffer *out);
 
 /* plan_ranks.c: what a plan prints about multiple ranks; nothing if there is only one. */
 mega_status train_plan_count(const trainer *t, int64_t *padded, int64_t *logical); /* parameters of the whole model */

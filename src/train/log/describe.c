@@ -96,7 +96,7 @@ static void put_memory(const trainer *t, mega_buffer *b)
     describe_put_number(b, "largest_rank_bytes", t->most_planned);
     if (t->most_held > 0) describe_put_number(b, "held_bytes", t->most_held);
     mega_buffer_puts(b, "\"classes\": [");
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows && !row[i].is_beside; i++) {
         mega_buffer_puts(b, i > 0 ? ", {" : "{");
         put_key(b, "class", row[i].name);
         put_key(b, "meaning", row[i].meaning);

@@ -34,7 +34,10 @@ static void write_peak(trainer *t, mega_buffer *b, double flops)
 {
     char note[128];
     train_load_read(t, mega_engine_progress_get(t->engine)->iteration % t->cfg->log_interval == 0);
-    if (t->cfg->engine.backend.backend == MEGA_BACKEND_CUDA) return;
+    if (train_has_gpu(t)) {
+        if (t->peak.flops > 0) mega_buffer_printf(b, " of published peak: %.1f%% |", 100 * flops / t->peak.flops);
+        return;
+    }
     train_peak_repeat(t);
     const double percent = train_peak_percent(&t->peak, flops);
     mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent,

@@ -29,7 +29,10 @@ double train_peak_percent(train_peak *p, double flops)
 
 void train_peak_measure(trainer *t)
 {
-    if (t->cfg->engine.backend.backend == MEGA_BACKEND_CUDA) return; /* what a GPU can do is not measured yet */
+    if (train_has_gpu(t)) {
+        t->peak.flops = train_gpu_peak(t);
+        return;
+    }
     train_peak_add(&t->peak, mega_cpu_peak_measure(t->team, t->cfg->engine.backend.params_dtype));
     t->peak.measured_at = mega_time_now();
 }

@@ -65,7 +65,7 @@ static void start_put_memory(const trainer *t, mega_buffer *out)
     for (int n = 0; n < SHOWN; n++) {
         int most = 0;
         for (int i = 1; i < rows; i++)
-            if (row[i].bytes > row[most].bytes) most = i;
+            if (!row[i].is_beside && row[i].bytes > row[most].bytes) most = i;
         if (row[most].bytes == 0) break;
         mega_buffer_printf(out, "%s%s %s", n == 0 ? ": " : ", ", row[most].name,
                            train_bytes(text, sizeof text, (double)row[most].bytes));

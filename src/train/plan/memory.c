@@ -1,5 +1,6 @@
-/* Computes the memory that a run needs, by class, and checks that it fits. */
+/* Computes the memory that a run needs, by class, and checks that it fits: of a GPU that computes, else of the host. */
 #include "megalith/memory.h"
+#include "megalith/cuda.h"
 #include "megalith/file.h"
 #include "train_impl.h"
 #include <assert.h>
@@ -41,23 +42,33 @@ train_holds train_holds_get(const trainer *t)
                          .process = mega_world_process_bytes(t->cfg->engine.world_size)};
 }
 
-size_t train_held_beside(const trainer *t)
+static size_t held_on_host(const trainer *t)
 {
     const train_holds h = train_holds_get(t);
-    return h.order + h.tokenizer + h.process + h.saving;
+    return h.order + h.tokenizer + h.process + h.saving + (train_has_gpu(t) ? MEGA_CUDA_PINNED_BYTES : 0);
 }
 
-size_t train_memory_with(const trainer *t, size_t engine_bytes)
+static size_t host_with(const trainer *t, const mega_engine_memory *m)
 {
-    const size_t bytes = engine_bytes + train_held_beside(t);
+    const size_t bytes = m->total - (train_has_gpu(t) ? m->device : 0) + held_on_host(t);
     return bytes > t->reading_bytes ? bytes : t->reading_bytes;
+}
+
+size_t train_held_beside(const trainer *t)
+{
+    return train_has_gpu(t) ? MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES : held_on_host(t);
+}
+
+size_t train_memory_with(const trainer *t, const mega_engine_memory *m)
+{
+    return train_has_gpu(t) ? m->device + train_held_beside(t) : host_with(t, m);
 }
 
 size_t train_memory_total(const trainer *t)
 {
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    return train_memory_with(t, m.total);
+    return train_memory_with(t, &m);
 }
 
 mega_status train_find_most_planned(trainer *t)
@@ -101,32 +112,47 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
     const train_holds h = train_holds_get(t);
-    const bool one = m.weights == 0;
+    const bool one = m.weights == 0, has_gpu = train_has_gpu(t);
+    const size_t states = m.weights + m.masters + m.gradients + m.moments;
+    const size_t named = states + m.saved + m.scratch + m.inputs + m.packed;
     const struct {
         train_memory_class row;
         bool is_optional;
     } all[] = {
         /* without weights, the masters are also the weights */
-        {{"weights", name_of_weights(t->cfg->engine.backend.params_dtype), m.weights, 3}, true},
+        {{"weights", name_of_weights(t->cfg->engine.backend.params_dtype), m.weights, 3, false}, true},
         {{"masters", one ? "the parameters: computed with and updated" : "parameters that the optimizer updates",
-          m.masters, one ? 3 : 1},
+          m.masters, one ? 3 : 1, false},
          false},
-        {{"gradients", "of the parameters, summed over micro-batches", m.gradients, 2}, false},
-        {{"optimizer", "its moments", m.moments, 1}, false},
-        {{"saved", "activations kept for the backward", m.saved, NEVER}, false},
-        {{TRAIN_SCRATCH, "everything else that is computed", m.scratch, NEVER}, false},
-        {{"inputs", "and outputs of the programs", m.inputs, NEVER}, false},
-        {{"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER}, true},
-        {{"data", "rows of a step, and those that are read ahead", m.data, NEVER}, false},
-        {{"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER}, false},
-        {{"libraries", "and threads: measured, not planned", m.libraries, NEVER}, false},
+        {{"gradients", "of the parameters, summed over micro-batches", m.gradients, 2, false}, false},
+        {{"optimizer", "its moments", m.moments, 1, false}, false},
+        {{"saved", "activations kept for the backward", m.saved, NEVER, false}, false},
+        {{TRAIN_SCRATCH, "everything else that is computed", m.scratch, NEVER, false}, false},
+        {{"inputs", "and outputs of the programs", m.inputs, NEVER, false}, false},
+        {{"packed", "weights as products take them, kept through a step (--no-pack-weights)", m.packed, NEVER, false},
+         true},
+        {{"losses", "and what is rounded up between the rows above", has_gpu ? m.device - named : 0, NEVER, false},
+         true},
+        {{"staging", "through which the host writes", has_gpu ? (size_t)MEGA_CUDA_STAGING_BYTES : 0, NEVER, false},
+         true},
+        {{"context", "of CUDA with the program's kernels: assumed, not measured", has_gpu ? MEGA_CUDA_CONTEXT_BYTES : 0,
+          NEVER, false},
+         true},
+        /* of the host, whatever computes */
+        {{"data", "rows of a step, and those that are read ahead",
+          has_gpu ? m.total - m.device - m.libraries - m.records : m.data, NEVER, has_gpu},
+         false},
+        {{"programs", "their instructions and tensors, records of layers and parameters", m.records, NEVER, has_gpu},
+         false},
+        {{"libraries", "and threads: measured, not planned", m.libraries, NEVER, has_gpu}, false},
+        {{"pinned", "for copies to and from the GPU", has_gpu ? MEGA_CUDA_PINNED_BYTES : 0, NEVER, has_gpu}, true},
         /* memory that the engine does not plan */
-        {{TRAIN_ORDER, "of samples: index arrays, blends, permutations", h.order, NEVER}, true},
-        {{"tokenizer", "vocabulary and merges", h.tokenizer, NEVER}, true},
-        {{"process", "code and its libraries: measured, not planned", h.process, NEVER}, false},
-        {{"saving", "buffers of the largest file of a checkpoint", h.saving, NEVER}, true},
+        {{TRAIN_ORDER, "of samples: index arrays, blends, permutations", h.order, NEVER, has_gpu}, true},
+        {{"tokenizer", "vocabulary and merges", h.tokenizer, NEVER, has_gpu}, true},
+        {{"process", "code and its libraries: measured, not planned", h.process, NEVER, has_gpu}, false},
+        {{"saving", "buffers of the largest file of a checkpoint", h.saving, NEVER, has_gpu}, true},
         {{"reading", "texts, before the first step: what it took more than all rows above; measured, not planned",
-          train_memory_total(t) - m.total - train_held_beside(t), NEVER},
+          host_with(t, &m) - (m.total - (has_gpu ? m.device : 0)) - held_on_host(t), NEVER, has_gpu},
          true},
     };
     int count = 0;
@@ -135,32 +161,51 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
     return count;
 }
 
+static void table_class(const trainer *t, const mega_engine_memory *m, const train_memory_class *row, mega_buffer *out)
+{
+    char text[32];
+    const bool is_scratch = strcmp(row->name, TRAIN_SCRATCH) == 0;
+    const int sharers = train_holds_get(t).sharers;
+    table_row(out, row->name, row->bytes, row->meaning);
+    if (is_scratch && m->head > 0)
+        mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
+                           train_bytes(text, sizeof text, (double)m->head));
+    if (is_scratch) say_buckets(m, out);
+    if (m->zero_stage >= row->cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m->shards);
+    if (strcmp(row->name, TRAIN_ORDER) == 0 && sharers > 1)
+        mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", sharers);
+    mega_buffer_puts(out, "\n");
+}
+
 void train_memory_table(const trainer *t, mega_buffer *out)
 {
     train_memory_class row[TRAIN_MEMORY_CLASSES];
     mega_engine_memory m;
-    char text[32];
     mega_engine_memory_get(t->engine, &m);
-    const int rows = train_memory_classes(t, row), sharers = train_holds_get(t).sharers;
-    for (int i = 0; i < rows; i++) {
-        const bool is_scratch = strcmp(row[i].name, TRAIN_SCRATCH) == 0;
-        table_row(out, row[i].name, row[i].bytes, row[i].meaning);
-        if (is_scratch && m.head > 0)
-            mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
-                               train_bytes(text, sizeof text, (double)m.head));
-        if (is_scratch) say_buckets(&m, out);
-        if (m.zero_stage >= row[i].cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m.shards);
-        if (strcmp(row[i].name, TRAIN_ORDER) == 0 && sharers > 1)
-            mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", sharers);
-        mega_buffer_puts(out, "\n");
-    }
+    const int rows = train_memory_classes(t, row);
+    for (int i = 0; i < rows; i++)
+        if (!row[i].is_beside) table_class(t, &m, &row[i], out);
     table_row(out, "total", train_memory_total(t), "\n");
+}
+
+void train_memory_host_table(const trainer *t, mega_buffer *out)
+{
+    train_memory_class row[TRAIN_MEMORY_CLASSES];
+    mega_engine_memory m;
+    mega_engine_memory_get(t->engine, &m);
+    if (!train_has_gpu(t)) return;
+    const int rows = train_memory_classes(t, row);
+    mega_buffer_puts(out, "\nmemory of the host\n");
+    for (int i = 0; i < rows; i++)
+        if (row[i].is_beside) table_class(t, &m, &row[i], out);
+    table_row(out, "total", host_with(t, &m), "\n");
 }
 
 size_t train_memory_limit(const trainer *t, const char **name)
 {
     *name = "--memory-limit";
     if (t->cfg->memory_limit > 0) return (size_t)t->cfg->memory_limit;
+    if (train_has_gpu(t)) return train_gpu_bytes(t, name);
     /* the ranks of this host share its memory */
     return mega_memory_available(name) / (size_t)t->cfg->engine.local_world_size;
 }
@@ -173,8 +218,6 @@ mega_status train_check_memory(const trainer *t, bool is_shown)
     mega_buffer table = {0}, remedy = {0};
     const size_t total = train_memory_total(t);
     if (total <= limit) return MEGA_OK;
-    /* a GPU has memory of its own: its allocation says what does not fit */
-    if (t->cfg->engine.backend.backend == MEGA_BACKEND_CUDA && t->cfg->memory_limit <= 0) return MEGA_OK;
     train_bytes(need, sizeof need, (double)total);
     train_bytes(have, sizeof have, (double)limit);
     if (is_shown)

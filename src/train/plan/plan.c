@@ -33,6 +33,7 @@ static void plan_head(const trainer *t, mega_buffer *out)
                        (long long)cfg->engine.optim.micro_batch_size);
     mega_buffer_printf(out, "precision    %s%s\nthreads      %lld\n", precision(cfg), precision_of_gradients(cfg),
                        (long long)cfg->engine.backend.num_threads);
+    train_plan_gpu(t, out);
     mega_buffer_printf(out, "instructions %s%s\n", mega_isa_name(mega_cpu_isa()),
                        cfg->instruction_set != NULL ? ", those of the target"
                                                     : ", this machine's (--instruction-set names the target's)");
@@ -58,11 +59,13 @@ static mega_status plan_parameters(const trainer *t, mega_buffer *out)
     return MEGA_OK;
 }
 
-/* Returns whether the planned ranks are on unknown machines, because nobody started them: then only an option can say
- * how much memory they have. The ranks of --dry-run are here. */
+/* Returns whether the planned ranks are on unknown machines, because nobody started them, or on a GPU while there is
+ * none here: then only an option can say how much memory they have. The ranks of --dry-run are here. */
 static bool is_elsewhere(const trainer *t)
 {
-    return t->cfg->planned_world_size > 0 && !t->cfg->dry_run && t->cfg->memory_limit == 0;
+    const char *name;
+    if (t->cfg->dry_run || t->cfg->memory_limit != 0) return false;
+    return train_has_gpu(t) ? train_gpu_bytes(t, &name) == SIZE_MAX : t->cfg->planned_world_size > 0;
 }
 
 /* most: the stage that needs most, which decides whether the run fits. */
@@ -72,16 +75,19 @@ static void plan_memory(const trainer *t, const train_stage_bytes *most, mega_bu
     const size_t limit = train_memory_limit(t, &name);
     const bool fits = train_memory_total(t) <= limit, others_fit = most->bytes <= limit;
     char text[32];
-    mega_buffer_printf(out, "\nmemory%s\n", t->cfg->engine.world_size > 1 ? " of the shown rank" : "");
+    mega_buffer_printf(out, "\nmemory%s%s\n", train_has_gpu(t) ? " of the GPU" : "",
+                       t->cfg->engine.world_size > 1 ? " of the shown rank" : "");
     train_memory_table(t, out);
     if (is_elsewhere(t)) {
         mega_buffer_puts(out, "  (--memory-limit N asks whether it fits where a rank may use N)\n");
+        train_memory_host_table(t, out);
         return;
     }
     mega_buffer_printf(out, "  %-12s%12s  (%s): %s", "may use", train_bytes(text, sizeof text, (double)limit), name,
                        fits ? "it fits" : "IT DOES NOT FIT");
     if (fits && !others_fit) mega_buffer_printf(out, ", BUT STAGE %d DOES NOT", most->stage);
     mega_buffer_puts(out, "\n");
+    train_memory_host_table(t, out);
     if ((fits && others_fit) || t->cfg->no_suggestions) return;
     mega_buffer_puts(out, "\n");
     train_suggest(t, limit, out);
@@ -166,6 +172,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     mega_buffer_printf(out, "  a token, by PaLM's convention       %.4g MFLOP\n", palm * 1e-6);
     mega_buffer_printf(out, "  an iteration                        %.4g GFLOP (%.4g by PaLM's)\n",
                        causal * tokens * 1e-9, palm * tokens * 1e-9);
+    train_plan_gpu_time(t, causal * tokens, out);
     for (int c = 0; c < chunks; c++) add_program(t->engine, c, &cost, instructions);
     if (mega_engine_program(t->engine, true) == NULL) return;
     mega_buffer_printf(out,

@@ -40,7 +40,7 @@ static bool add_rank(const trainer *t, const mega_train_options *cfg, const mega
     mega_engine_memory m = {0};
     if (train_create_engine(t, &e, network, o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
-    const size_t bytes = train_memory_with(t, m.total);
+    const size_t bytes = train_memory_with(t, &m);
     if (bytes > run->bytes) {
         run->bytes = bytes;
         run->stage = mega_engine_layout(e)->pp.rank;

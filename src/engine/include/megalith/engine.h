@@ -133,6 +133,7 @@ typedef struct mega_engine_memory {
                          gradients that are held in 16 bits, while they are computed in fp32 (ZeRO 0, 1) */
     int zero_stage, shards; /* shards: how many ranks of dp share the states; 1: not sharded */
     size_t head;            /* largest chunk of logits with the tensors computed from it; part of scratch */
+    size_t device; /* part of total: of the device that computes. data, records and libraries are of the host alone */
 } mega_engine_memory;
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out);
 /* Floating-point operations of one sample in the whole model, forward and backward; the same on all ranks. They are

@@ -1,0 +1,80 @@
+/* What a plan and a log know of the GPU that computes: the one that is here, or a kind of GPU that is elsewhere. */
+#include "megalith/cuda.h"
+#include "train_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool train_has_gpu(const trainer *t)
+{
+    return t->cfg->engine.backend.backend == MEGA_BACKEND_CUDA;
+}
+
+/* Returns whether a GPU of this process was found. */
+static bool gpu_find(const trainer *t, mega_cuda_info *out)
+{
+    return mega_cuda_info_get(t->cfg->engine.backend.gpu, out) == MEGA_OK;
+}
+
+/* The kind that --device names, else that of the GPU here; NULL: not known. */
+static const mega_gpu_model *gpu_model(const trainer *t)
+{
+    mega_cuda_info here;
+    const mega_gpu_model *model = mega_gpu_model_named(t->cfg->engine.backend.device);
+    if (!train_has_gpu(t) || model != NULL) return model;
+    return gpu_find(t, &here) ? mega_gpu_model_reported(here.name) : NULL;
+}
+
+/* Ranks of this host on the GPU of this rank. */
+static size_t gpu_sharers(const trainer *t)
+{
+    const char *device = t->cfg->engine.backend.device;
+    const size_t ranks = (size_t)t->cfg->engine.local_world_size;
+    int gpus = 0;
+    if (device != NULL && strchr(device, ':') != NULL) return ranks; /* all of them name this one */
+    if (mega_cuda_count(&gpus) != MEGA_OK || gpus < 1) return 1;
+    return (ranks + (size_t)gpus - 1) / (size_t)gpus;
+}
+
+size_t train_gpu_bytes(const trainer *t, const char **name)
+{
+    const mega_gpu_model *model = mega_gpu_model_named(t->cfg->engine.backend.device);
+    mega_cuda_info here;
+    *name = "published memory of the GPU";
+    if (model != NULL) return (size_t)(model->gigabytes * 1e9);
+    *name = "memory of the GPU";
+    if (!gpu_find(t, &here)) return SIZE_MAX;
+    const size_t sharers = gpu_sharers(t);
+    if (sharers > 1) *name = "memory of the GPU, which ranks share";
+    return here.bytes / sharers;
+}
+
+double train_gpu_peak(const trainer *t)
+{
+    const mega_gpu_model *model = gpu_model(t);
+    return model != NULL ? mega_gpu_model_flops(model, t->cfg->engine.backend.params_dtype) : 0;
+}
+
+void train_plan_gpu(const trainer *t, mega_buffer *out)
+{
+    const mega_gpu_model *model = gpu_model(t);
+    char text[MEGA_CUDA_TEXT];
+    if (!train_has_gpu(t)) return;
+    mega_buffer_puts(out, "device       ");
+    if (mega_gpu_model_named(t->cfg->engine.backend.device) == NULL)
+        mega_buffer_printf(out, "cuda:%lld: %s", (long long)t->cfg->engine.backend.gpu,
+                           mega_cuda_describe(t->cfg->engine.backend.gpu, text) == MEGA_OK ? text
+                                                                                           : mega_error_message());
+    if (model != NULL)
+        mega_buffer_printf(out, "%s; published: %.4g GB, %.4g TFLOP/s in 16 bits, %.4g in fp32, %.4g GB/s", model->text,
+                           model->gigabytes, model->tflops_16, model->tflops_32, model->gigabytes_s);
+    mega_buffer_puts(out, "\n");
+}
+
+void train_plan_gpu_time(const trainer *t, double flops, mega_buffer *out)
+{
+    const double peak = train_gpu_peak(t);
+    if (peak > 0)
+        mega_buffer_printf(out, "  an iteration takes at least         %.4g s, at the published peak of %.4g TFLOP/s\n",
+                           flops / (peak * (double)t->cfg->engine.world_size), peak * 1e-12);
+}
