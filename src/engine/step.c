@@ -163,7 +163,9 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
 
 void engine_profile(mega_engine *e, mega_profile *profile)
 {
+    const mega_queue queue = {.team = e->options.team, .device = e->memory.device};
     e->watch.profile = profile;
+    if (profile != NULL) mega_profile_begin_step(profile, &queue);
     for (int c = 0; c < e->programs.chunks && e->programs.train != NULL; c++)
         mega_program_profile(e->programs.chunk[c].train, profile);
     if (e->update != NULL) mega_update_profile(e->update, profile);

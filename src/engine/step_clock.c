@@ -1,5 +1,6 @@
 /* Measures the parts of a step, for its result and the monitors (step_clock.h). */
 #include "engine_watch.h"
+#include "megalith/device_memory.h"
 #include "megalith/threads.h"
 
 step_clock clock_start(mega_engine *e, mega_step_result *result)
@@ -20,10 +21,13 @@ void clock_passes(step_clock *c, int64_t micro_batches, const char *memory)
     clock_resume(c, memory);
 }
 
-/* Ends the part that runs, and returns its seconds. */
+/* Ends the part that runs, and returns its seconds. A device that is monitored has then done its work, as with the
+ * timers of DeepSpeed and Megatron; otherwise they are the seconds in which it was queued. */
 static double part(step_clock *c)
 {
     const double began = c->mark;
+    const mega_status waited = c->e->watch.monitor != NULL ? mega_device_finish(c->e->memory.device) : MEGA_OK;
+    (void)waited; /* its failure stays, and the end of the step returns it */
     c->mark = mega_time_now();
     return c->mark - began;
 }

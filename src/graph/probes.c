@@ -139,12 +139,12 @@ static void note_begin(mega_program *p, int i, int slot)
 {
     (void)i;
     (void)slot;
-    p->call_began = mega_profile_now(p->team);
+    p->call_began = mega_profile_queued(p->profile, &p->queue);
 }
 
 static void note_end(mega_program *p, int i)
 {
-    mega_profile_instruction(p->profile, p->g, i, p->call_began, mega_profile_now(p->team));
+    mega_profile_instruction(p->profile, p->g, i, p->call_began, mega_profile_queued(p->profile, &p->queue));
 }
 
 void mega_program_profile(mega_program *program, mega_profile *profile)

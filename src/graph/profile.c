@@ -1,4 +1,5 @@
 /* Records a run as a list of events, ordered by when they ended; the table and the trace are written from it. */
+#include "megalith/device_memory.h"
 #include "megalith/output.h"
 #include "profile_impl.h"
 
@@ -47,7 +48,57 @@ static const char *phase_of(const instruction *op)
 
 mega_profile_moment mega_profile_now(const mega_team *team)
 {
-    return (mega_profile_moment){mega_time_now(), mega_team_waited(team)};
+    return (mega_profile_moment){mega_time_now(), mega_team_waited(team), -1};
+}
+
+mega_profile_moment mega_profile_queued(mega_profile *p, const mega_queue *queue)
+{
+    mega_profile_moment now = mega_profile_now(queue->team);
+    p->device = queue->device;
+    now.mark = mega_device_mark(queue->device);
+    return now;
+}
+
+/* ---- times of a device ---- */
+
+/* A device begins nothing before it is told to, and is at work at once where it has nothing else to do: the least
+ * difference of its clock and the host's with which no mark is before the host's time of it. */
+static double clocks_apart(const mega_profile *p, int64_t first)
+{
+    double most = 0;
+    bool is_first = true;
+    for (int64_t i = p->of_step; i < p->count; i++) {
+        const profile_event *e = &p->event[i];
+        if (e->begin_mark < 0) continue;
+        const double apart = e->begin - mega_device_seconds(p->device, first, e->begin_mark);
+        if (is_first || apart > most) most = apart;
+        is_first = false;
+    }
+    return most;
+}
+
+/* Gives the events of a step the device's times. Returns when the last one ended; 0: there is none. */
+static double take_times(mega_profile *p)
+{
+    int64_t first = -1;
+    double last = 0;
+    for (int64_t i = p->of_step; i < p->count && first < 0; i++) first = p->event[i].begin_mark;
+    const double apart = first >= 0 ? clocks_apart(p, first) : 0;
+    for (int64_t i = p->of_step; i < p->count; i++) {
+        profile_event *e = &p->event[i];
+        if (e->begin_mark < 0 || e->end_mark < 0) continue;
+        e->begin = apart + mega_device_seconds(p->device, first, e->begin_mark);
+        e->end = e->begin + mega_device_seconds(p->device, e->begin_mark, e->end_mark);
+        e->begin_mark = e->end_mark = -1;
+        last = e->end > last ? e->end : last;
+    }
+    return last;
+}
+
+void mega_profile_begin_step(mega_profile *p, const mega_queue *queue)
+{
+    p->of_step = p->count;
+    mega_device_marks_begin(queue->device);
 }
 
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction_number, mega_profile_moment begin,
@@ -61,6 +112,8 @@ void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruct
                                     .phase = phase_of(op),
                                     .begin = begin.at,
                                     .end = end.at,
+                                    .begin_mark = begin.mark,
+                                    .end_mark = end.mark,
                                     .waited = end.waited - begin.waited,
                                     .flops = cost.flops,
                                     .bytes = cost.bytes,
@@ -76,6 +129,8 @@ void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profil
                                     .phase = e->phase,
                                     .begin = begin.at,
                                     .end = end.at,
+                                    .begin_mark = begin.mark,
+                                    .end_mark = end.mark,
                                     .waited = end.waited - begin.waited,
                                     .bytes = e->bytes,
                                     .number = e->number,
@@ -91,15 +146,22 @@ void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_num
                                     .phase = phase_of(op),
                                     .begin = begin,
                                     .end = end,
+                                    .begin_mark = -1,
+                                    .end_mark = -1,
                                     .number = instruction_number,
                                     .is_exchange = true});
 }
 
 void mega_profile_idle(mega_profile *p, const char *name, double begin, double end)
 {
-    profile_add(
-        p, &(profile_event){
-               .kind = PROFILE_SPAN, .name = name, .phase = name, .begin = begin, .end = end, .is_exchange = true});
+    profile_add(p, &(profile_event){.kind = PROFILE_SPAN,
+                                    .name = name,
+                                    .phase = name,
+                                    .begin = begin,
+                                    .end = end,
+                                    .begin_mark = -1,
+                                    .end_mark = -1,
+                                    .is_exchange = true});
 }
 
 void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment begin, mega_profile_moment end,
@@ -110,23 +172,30 @@ void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment be
                                     .phase = name,
                                     .begin = begin.at,
                                     .end = end.at,
+                                    .begin_mark = -1,
+                                    .end_mark = -1,
                                     .waited = end.waited - begin.waited,
                                     .bytes = bytes});
 }
 
 void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end)
 {
+    const double last = take_times(p);
     profile_add(p, &(profile_event){.kind = PROFILE_STEP,
                                     .name = "step",
                                     .phase = "step",
                                     .begin = begin.at,
-                                    .end = end.at,
+                                    .end = last > end.at ? last : end.at,
+                                    .begin_mark = -1,
+                                    .end_mark = -1,
                                     .waited = end.waited - begin.waited,
                                     .number = iteration});
+    p->of_step = p->count;
 }
 
-void mega_profile_each(const mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user)
+void mega_profile_each(mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user)
 {
+    (void)take_times(p);
     for (int64_t i = 0; i < p->count; i++) {
         const profile_event *e = &p->event[i];
         if (e->kind != PROFILE_OP && e->kind != PROFILE_WAIT) continue;

@@ -17,14 +17,17 @@ typedef struct profile_event {
     const char *name, *scope, *phase; /* borrowed from the program, so read the profile before the program is
                                          destroyed */
     double begin, end, flops, bytes;
-    double waited;  /* seconds that the first thread waited for the others of its team */
-    int64_t number; /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
+    double waited;                /* seconds that the first thread waited for the others of its team */
+    int64_t begin_mark, end_mark; /* of the device, until the step ends; -1: begin and end are set */
+    int64_t number;               /* PROFILE_STEP: iteration; PROFILE_OP, PROFILE_WAIT: instruction */
     bool is_exchange;
 } profile_event;
 
 struct mega_profile {
     profile_event *event;
     int64_t count, capacity, lost;
+    struct mega_device *device; /* NULL: the host */
+    int64_t of_step;     /* events before this one are of earlier steps */
 };
 
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,

@@ -276,7 +276,7 @@ void mega_update_profile(mega_update *u, mega_profile *profile)
 
 static void profile_update(mega_update *u, const mega_profile_event *e, mega_profile_moment began)
 {
-    mega_profile_work(u->profile, e, began, mega_profile_now(u->optimizer->options.queue.team));
+    mega_profile_work(u->profile, e, began, mega_profile_queued(u->profile, &u->optimizer->options.queue));
 }
 
 int mega_update_pending(const mega_update *u)
@@ -293,13 +293,13 @@ mega_status mega_update_wait_bucket(mega_update *u, int bucket)
     const mega_status st = mega_comm_wait(r);
     *r = (mega_request){.world = NULL};
     if (u->profile != NULL)
-        profile_update(u,
-                       &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
-                                             .scope = u->scope[bucket],
-                                             .phase = "update",
-                                             .is_wait = true,
-                                             .is_exchange = true},
-                       began);
+        mega_profile_work(u->profile,
+                          &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
+                                                .scope = u->scope[bucket],
+                                                .phase = "update",
+                                                .is_wait = true,
+                                                .is_exchange = true},
+                          began, mega_profile_now(u->optimizer->options.queue.team));
     return st;
 }
 
@@ -317,7 +317,7 @@ mega_status mega_update_wait(mega_update *u)
 static mega_status run_profiled(mega_update *u, int i)
 {
     const update_instruction *x = &u->list[i];
-    const mega_profile_moment began = mega_profile_now(u->optimizer->options.queue.team);
+    const mega_profile_moment began = mega_profile_queued(u->profile, &u->optimizer->options.queue);
     MEGA_TRY(run_of[x->kind](u, x));
     profile_update(u,
                    &(mega_profile_event){.name = update_kind_name(x->kind),

@@ -37,10 +37,10 @@ static void waits_have_a_column(void **state)
     assert_int_equal(mega_profile_create(10, &p), MEGA_OK);
     for (int i = 0; i < 2; i++) {
         const double t = 7 + i, w = 3 + 0.012 * i;
-        mega_profile_span(p, "data", (mega_profile_moment){t, w}, (mega_profile_moment){t + 0.03, w}, 0);
-        mega_profile_span(p, "optimizer", (mega_profile_moment){t + 0.03, w}, (mega_profile_moment){t + 0.08, w + 0.01},
-                          0);
-        mega_profile_step(p, i, (mega_profile_moment){t, w}, (mega_profile_moment){t + 0.1, w + 0.012});
+        mega_profile_span(p, "data", (mega_profile_moment){t, w, -1}, (mega_profile_moment){t + 0.03, w, -1}, 0);
+        mega_profile_span(p, "optimizer", (mega_profile_moment){t + 0.03, w, -1},
+                          (mega_profile_moment){t + 0.08, w + 0.01, -1}, 0);
+        mega_profile_step(p, i, (mega_profile_moment){t, w, -1}, (mega_profile_moment){t + 0.1, w + 0.012, -1});
     }
     mega_profile_table(p, &none, &text);
     assert_false(text.failed);

@@ -17,11 +17,17 @@ void mega_profile_destroy(mega_profile *p);
 /* Records all later runs of the program in the profile (borrowed). NULL stops recording. */
 void mega_program_profile(mega_program *program, mega_profile *profile);
 
-/* The start or end of an event: mega_time_now, and mega_team_waited of the team that runs it, both in seconds. */
+/* The start or end of an event: mega_time_now, and mega_team_waited of the team that runs it, both in seconds; the mark
+ * of a device that runs it (device_memory.h), whose time takes the place of the host's; -1: the host runs it. */
 typedef struct mega_profile_moment {
     double at, waited;
+    int64_t mark;
 } mega_profile_moment;
 mega_profile_moment mega_profile_now(const mega_team *team);
+/* A moment of what is put to work in a queue. A profile is of one device. */
+mega_profile_moment mega_profile_queued(mega_profile *p, const mega_queue *queue);
+/* Times of the device since then are noted: before a step. */
+void mega_profile_begin_step(mega_profile *p, const mega_queue *queue);
 
 /* Records an instruction of another kind of program. The texts must stay valid as long as the profile. */
 typedef struct mega_profile_event {
@@ -40,7 +46,8 @@ void mega_profile_span(mega_profile *p, const char *name, mega_profile_moment be
                        double bytes);
 /* Records that this rank waited for others, as "pipeline wait". */
 void mega_profile_idle(mega_profile *p, const char *name, double begin, double end);
-/* Records a whole step, after all events of that step. */
+/* Records a whole step, after all events of that step. Waits for the device; the step ends no earlier than its last
+ * event. */
 void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment begin, mega_profile_moment end);
 
 /* Peak rates of the machine, for the column "of bound". */
@@ -54,7 +61,7 @@ typedef struct mega_profile_item {
     double seconds, flops;
     bool is_wait;
 } mega_profile_item;
-void mega_profile_each(const mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user);
+void mega_profile_each(mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user);
 
 /* Writes a table with one row per op or span: time per step, the part of it in which the first thread waited for
  * others, calls per step, GFLOP/s, GB/s and percent of the bound (arithmetic or memory, whichever binds). Two rows
