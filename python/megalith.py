@@ -1319,6 +1319,7 @@ class mega_engine_memory(_Struct):
         ("zero_stage", c_int),
         ("shards", c_int),
         ("head", c_size_t),
+        ("device", c_size_t),
     ]
 
 

@@ -113,6 +113,8 @@ COMMAND(config,
         RUN(.run = mega_command_config))
 COMMAND(doctor, SHOWN(.aliases = "", .summary = "what this machine has and what will be used"),
         RUN(.run = mega_command_doctor))
+COMMAND(measure_device, SHOWN(.aliases = "", .summary = "what a device can do: copies, products, attention, a step"),
+        RUN(.run = mega_command_measure_device, .example = "megalith measure-device --device cuda --output h100.json"))
 COMMAND(help, SHOWN(.aliases = "", .summary = "the commands; help COMMAND shows one, help presets the shapes"),
         RUN(.run = mega_command_help))
 COMMAND(version, SHOWN(.aliases = "", .summary = "the version"), RUN(.run = mega_command_version))

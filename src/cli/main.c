@@ -45,7 +45,8 @@ static const cli_row *find_row(const char *name)
  * command. */
 static bool has_own_help(const cli_row *row)
 {
-    return row->run == mega_command_launch || row->run == mega_command_compare_configurations;
+    return row->run == mega_command_launch || row->run == mega_command_compare_configurations ||
+           row->run == mega_command_measure_device;
 }
 
 static bool is_of_ranks(const cli_row *row)
