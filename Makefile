@@ -12,6 +12,7 @@
 #   make check-clang     builds with clang, where it is there, and runs the unit tests
 #   make software-device a GPU in software for tests: build/libmega_software_cuda.so (tests/device/README.md)
 #   make check-device    the tests of the software device with all seeds
+#   make check-gpu       all that is to be known of this machine's GPU, in at most 45 minutes (only="PART PART": some parts)
 #   make crash           1,000 kills of each command, every call failing in turn, full disks, damaged files (kills=N faults=N damages=N)
 #   make mutants         plants mistakes in a copy of the tree, one after the other: a test must notice each (only=PATTERN)
 #   make fuzz            runs each fuzzer for a while: seconds=60 only=PATTERN (needs clang and libclang-rt-14-dev)
@@ -28,7 +29,7 @@ but ?=
 is_far := $(filter far,$(MEGA_DEVICE))
 $(if $(filter-out far,$(MEGA_DEVICE)),$(error MEGA_DEVICE=$(MEGA_DEVICE): expected far))
 
-.PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang software-device check-device crash mutants fuzz bench install clang debug format tidy clean
+.PHONY: all demo check check-asan check-valgrind check-avx2 check-shuffle check-mpich check-clang software-device check-device check-gpu crash mutants fuzz bench install clang debug format tidy clean
 
 all:
 	@tools/build.sh release megalith
@@ -102,6 +103,11 @@ check-device:
 	@tools/install_packages.sh check
 	@tools/build.sh release
 	@MEGA_DEVICE_SEEDS=50 tools/check.sh build -L device $(if $(only),-R '$(only)')
+
+check-gpu:
+	@tools/install_packages.sh check
+	@tools/build.sh release
+	@tests/device/check_gpu.sh build build/check-gpu $(only)
 
 kills ?= 1000
 # calls failed of each kind and command beyond the first two; 0: every one

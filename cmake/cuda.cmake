@@ -133,7 +133,7 @@ if(TARGET ptx)
 endif()
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-foreach(script images omitted library bits changes train models ranks calls plan measure)
+foreach(script images omitted library bits changes train models ranks calls plan measure check_gpu)
     add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)
     mega_test_properties(device_test_${script} device)
 endforeach()

@@ -57,7 +57,7 @@ grep -q 'backend: cpu here, cuda in the checkpoint\|backend.*cuda.*cpu' on_cpu.l
 
 # --- what fails: a message, the status of an error, no hang, and the checkpoint before stays
 small=("${base[@]}" --train-iters 2 --eval-iters 0 --save broken --save-interval 1)
-calls="10 40 90 cuModuleLoadDataEx:3 cuLaunchKernel:100 cuMemcpyDtoHAsync_v2:9 cuStreamSynchronize:12"
+calls="cuInit:1 cuStreamCreate:1 40 90 cuModuleLoadDataEx:3 cuLaunchKernel:100 cuMemcpyDtoHAsync_v2:9 cuStreamSynchronize:12"
 [ -z "${MEGA_DEVICE_SEEDS:-}" ] || calls="$calls $(seq 8 7 400)"
 for call in $calls; do
     rm -rf broken
@@ -78,7 +78,7 @@ refuses "double" '--device cuda|--fp64|does not compute in double' pretrain_gpt 
 refuses "a number" '--device gpu|expected cpu, cuda, cuda:N or auto' pretrain_gpt "${small[@]}" --device gpu
 refuses "GPU 3" 'cuda:3|shows 1 GPU' pretrain_gpt "${small[@]}" --device cuda:3
 MEGA_CUDA_LIBRARY=/no-such.so refuses "no driver" 'MEGA_CUDA_LIBRARY: /no-such.so' pretrain_gpt "${small[@]}" --device cuda
-MEGA_SOFTWARE_CUDA_MEMORY=4300000 refuses "no memory" 'out of memory|the memory of the engine' pretrain_gpt \
+MEGA_SOFTWARE_CUDA_MEMORY=4300000 refuses "no memory" 'this run needs|memory of the GPU' pretrain_gpt \
     "${small[@]}" --device cuda
 MEGA_CUDA_LIBRARY=/no-such.so "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 1 --eval-iters 0 --device auto >auto.log 2>&1 ||
     note "auto without a driver: $(tail -2 auto.log)"

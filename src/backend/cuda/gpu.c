@@ -101,7 +101,7 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
     if (g->cuda.memory_info(&left, &all) != CU_OK) left = all = 0;
     const int n = snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
                            (double)bytes * 1e-6, what, (double)all * 1e-6, (double)left * 1e-6);
-    if (g->left > 0 && left > 0 && all - g->left > all / MUCH)
+    if (left > 0 && all - g->left > all / MUCH)
         snprintf(text + n, sizeof text - (size_t)n, "; other processes and the driver had %.4g MB before this one",
                  (double)(all - g->left) * 1e-6);
     mega_status st = mega_cuda_check(&g->cuda, g->cuda.memory_alloc(&at, bytes), text);
@@ -571,12 +571,12 @@ static mega_status take_own(mega_cuda_gpu *g)
 {
     const mega_cuda_driver *cuda = &g->cuda;
     void *received = NULL;
+    size_t all;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->memory_info(&g->left, &all), g->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->stream_create(&g->stream, CU_NON_BLOCKING), g->name));
     MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
     MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
     g->received = received;
-    size_t all;
-    if (cuda->memory_info(&g->left, &all) != CU_OK) g->left = 0;
     return MEGA_OK;
 }
 

@@ -109,7 +109,7 @@ typedef struct mega_cuda_gpu {
     cuda_writes writes;
     char *received; /* pinned memory for what is copied from the device */
     cuda_images images;
-    size_t left;    /* memory that was free when it was opened; 0: not known */
+    size_t left;    /* memory that was free when it was opened */
     cu_event *mark; /* those that were made, of which num_marks are in use */
     int64_t made_marks, num_marks;
     bool has_work;             /* since the host has waited last */
