@@ -76,6 +76,7 @@ static mega_status verify(const mega_command_options *cfg, const char *prefix)
     mega_tokenizer *tokenizer = NULL;
     MEGA_TRY(mega_data_tokenizer(cfg, &tokenizer));
     const int64_t vocab_size = tokenizer != NULL ? mega_tokenizer_size(tokenizer) : 0;
+    mega_indexed_compare_tokenizer(prefix, tokenizer);
     mega_tokenizer_destroy(tokenizer);
     mega_indexed *ix;
     MEGA_TRY(mega_indexed_open(prefix, &ix));

@@ -4,6 +4,7 @@
 #include "cli_tokenizer.h"
 #include "megalith/documents.h"
 #include "megalith/gpt_data.h"
+#include "megalith/indexed_tokenizer.h"
 #include "megalith/memory.h"
 #include "megalith/tokenizer.h"
 #include "megalith/utf8.h"
@@ -212,6 +213,7 @@ mega_status mega_data_show(const mega_command_options *cfg, const char *prefix)
     viewer v = {.cfg = cfg, .prefix = prefix};
     MEGA_TRY(mega_data_tokenizer(cfg, &v.tokenizer));
     mega_status st = mega_indexed_open(prefix, &v.ix);
+    if (st == MEGA_OK) mega_indexed_compare_tokenizer(prefix, v.tokenizer);
     if (st == MEGA_OK && v.tokenizer == NULL)
         printf("ids alone: --vocab-file and --merge-file (or --tokenizer-type) of the data show text\n");
     if (st == MEGA_OK) st = show_documents(&v, neither ? DOCUMENTS_DEFAULT : cfg->data.num_documents, documents_given);

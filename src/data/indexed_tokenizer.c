@@ -1,6 +1,7 @@
 /* Which tokenizer made the ids of a data set: writes, joins and reads PREFIX.tokenizer. */
 #include "megalith/indexed_tokenizer.h"
 #include "megalith/file.h"
+#include "megalith/log.h"
 #include "megalith/memory.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,4 +84,14 @@ bool mega_indexed_may_be_of(const char *prefix, const mega_tokenizer *t)
     }
     mega_free(text);
     return is_same;
+}
+
+void mega_indexed_compare_tokenizer(const char *prefix, const mega_tokenizer *t)
+{
+    if (!mega_indexed_may_be_of(prefix, t))
+        mega_warn(
+            "%s.tokenizer: these data were tokenized by another tokenizer than the one of this command (%s), for "
+            "which their ids are other texts; give the tokenizer of the data, or remove this file if the ids mean "
+            "the same",
+            prefix, mega_tokenizer_type(t));
 }

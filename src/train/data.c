@@ -124,11 +124,7 @@ static void compare_tokenizers_of_data(const trainer *t)
     if (t->text.tokenizer == NULL || !train_is_first(t)) return;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (size_t k = 0; k < lists[i]->count; k++) /* weights of a mixture have no such file */
-            if (!mega_indexed_may_be_of(lists[i]->item[k], t->text.tokenizer))
-                mega_warn("%s.tokenizer: these data were tokenized by another tokenizer than that of this run (%s), "
-                          "for which their ids are other texts; give the tokenizer of the data, or remove this file if "
-                          "the ids mean the same",
-                          lists[i]->item[k], mega_tokenizer_type(t->text.tokenizer));
+            mega_indexed_compare_tokenizer(lists[i]->item[k], t->text.tokenizer);
 }
 
 mega_status train_check_data(trainer *t)

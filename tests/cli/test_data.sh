@@ -125,6 +125,14 @@ grep -q 'another tokenizer' err && fail "the same tokenizer from its folder is a
 train --vocab-file other/vocab.json --merge-file other/merges.txt --dry-run || fail "a training: $(cat err)"
 [ "$(grep -c 'w_text_document.tokenizer: these data were tokenized by another tokenizer' err)" = 1 ] ||
     fail "another tokenizer goes unnoticed: $(cat err)"
+for command in show verify; do
+    run data $command w_text_document "${made[@]}" || fail "data $command: $(cat err)"
+    grep -q 'another tokenizer' err && fail "data $command: its own tokenizer is another: $(cat err)"
+    run data $command w_text_document --vocab-file other/vocab.json --merge-file other/merges.txt ||
+        fail "data $command: $(cat err)"
+    [ "$(grep -c 'w_text_document.tokenizer: these data were tokenized by another tokenizer' err)" = 1 ] ||
+        fail "data $command: another tokenizer goes unnoticed: $(cat err)"
+done
 rm w_text_document.tokenizer
 train --vocab-file other/vocab.json --merge-file other/merges.txt || fail "without the file: $(cat err)"
 grep -q 'another tokenizer' err && fail "without the file: $(cat err)"

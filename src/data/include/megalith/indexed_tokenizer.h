@@ -12,5 +12,7 @@ MEGA_CHECK_RESULT mega_status mega_indexed_put_tokenizer(const char *prefix, con
 MEGA_CHECK_RESULT mega_status mega_indexed_join_tokenizers(const char *const *prefix, int64_t count, const char *to);
 /* Returns false if the file says that ids of this data set stand for other texts than those of t. */
 bool mega_indexed_may_be_of(const char *prefix, const mega_tokenizer *t);
+/* Warns then. t may be NULL. */
+void mega_indexed_compare_tokenizer(const char *prefix, const mega_tokenizer *t);
 
 #endif
