@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Reads a field of /proc/self/statm in bytes: 0 virtual size, 1 resident, 5 data. */
+/* Reads a field of /proc/self/statm in bytes: 0 virtual size, 1 resident, 2 of it pages of files, 5 data. */
 static size_t statm_read(int index)
 {
     char text[256], *at = text;
@@ -23,12 +23,16 @@ size_t mega_memory_resident(void)
     return statm_read(1);
 }
 
+size_t mega_memory_mapped(void)
+{
+    return statm_read(2);
+}
+
 /* Returns the bytes of resident pages that mega_memory_peak leaves out. Code and libraries are mapped privately. */
-static double others_part(int64_t sharers)
+static double others_part(void)
 {
     char line[512], flags[8];
-    unsigned long long kb, inode = 0;
-    double bytes = 0;
+    unsigned long long kb, inode = 0, sum = 0;
     bool is_shared = false, is_file = false;
     FILE *f = fopen("/proc/self/smaps", "re");
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
@@ -36,18 +40,20 @@ static double others_part(int64_t sharers)
             is_shared = strchr(flags, 's') != NULL && inode != 0;
             is_file = strstr(line, " /memfd:") == NULL;
         } else if (is_shared && sscanf(line, "Rss: %llu", &kb) == 1) {
-            bytes += 1024.0 * (double)kb * (is_file ? 1 : 1 - 1 / (double)sharers);
+            sum += kb;
+        } else if (is_shared && !is_file && sscanf(line, "Pss: %llu", &kb) == 1) { /* it comes after Rss */
+            sum -= kb;
         }
     }
     if (f != NULL) fclose(f);
-    return bytes;
+    return 1024.0 * (double)sum;
 }
 
-size_t mega_memory_peak(int64_t sharers)
+size_t mega_memory_peak(void)
 {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
-    const double most = 1024.0 * (double)used.ru_maxrss - others_part(sharers);
+    const double most = 1024.0 * (double)used.ru_maxrss - others_part();
     return most > 0 ? (size_t)most : 0;
 }
 

@@ -21,11 +21,15 @@
 /* The turns of a round: a chunk is posted before the previous one is processed. */
 typedef enum turn { TURN_POST, TURN_REDUCE, TURN_POST_SUM, TURN_COPY, TURN_STAY, TURNS } turn;
 
+static size_t buffer_of_scratch(size_t scratch, int ranks)
+{
+    const size_t bytes = scratch / ((size_t)SHARED_RING * (size_t)ranks) / 8 * 8;
+    return bytes < SHARED_MOST_BYTES ? bytes : SHARED_MOST_BYTES;
+}
+
 static size_t shared_buffer_bytes(const comm_op *op)
 {
-    const size_t all = op->comm->world->channel[op->comm->tag].scratch_bytes;
-    const size_t bytes = all / ((size_t)SHARED_RING * (size_t)op->comm->size) / 8 * 8;
-    return bytes < SHARED_MOST_BYTES ? bytes : SHARED_MOST_BYTES;
+    return buffer_of_scratch(op->comm->world->channel[op->comm->tag].scratch_bytes, op->comm->size);
 }
 
 static bool shared_is_whole(const comm_op *op)
@@ -54,7 +58,17 @@ bool comm_shares(const comm_op *op)
 {
     const bool knows = op->kind == COMM_ALL_REDUCE || op->kind == COMM_REDUCE_SCATTER || op->kind == COMM_ALL_GATHER ||
                        op->kind == COMM_BARRIER || op->kind == COMM_AGREE;
-    return knows && shared_holds(op) && chunk_elements(op) > 0;
+    return knows && shared_holds(op->comm) && chunk_elements(op) > 0;
+}
+
+size_t mega_comm_buffer_bytes(const mega_comm *comm, size_t bytes)
+{
+    const size_t scratch = comm_scratch_bytes(comm);
+    if (comm->size == 1) return 0;
+    const size_t ranks = (size_t)comm->size, slot = scratch / ranks, part = bytes / ranks;
+    if (comm->world != NULL && !shared_holds(comm)) return (ranks - 1) * (part < slot ? part : slot);
+    const size_t buffer = buffer_of_scratch(scratch, comm->size), others = bytes <= SMALL_BYTES ? bytes : bytes - part;
+    return SHARED_RING * ((others < buffer ? others : buffer) + SHARED_CALL_BYTES);
 }
 
 static int64_t slice_of(const comm_op *op)

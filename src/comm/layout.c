@@ -163,11 +163,3 @@ void mega_layout_destroy(mega_layout *layout)
 {
     mega_free(layout);
 }
-
-size_t mega_layout_bytes(const mega_layout *layout)
-{
-    const layout_block *b = (const layout_block *)layout;
-    size_t bytes = 0;
-    for (int i = 0; i < MEGA_COMM_SUMMING; i++) bytes += comm_scratch_bytes(&b->group[i]);
-    return bytes;
-}

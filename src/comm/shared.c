@@ -234,11 +234,11 @@ static int shared_place(const comm_op *op, int member)
     return op->comm->world->shared->place[comm_world_rank(op->comm, member)];
 }
 
-bool shared_holds(const comm_op *op)
+bool shared_holds(const mega_comm *comm)
 {
-    if (op->comm->world->shared == NULL || op->comm->world->way == COMM_WAY_MPI) return false;
-    for (int r = 0; r < op->comm->size; r++)
-        if (shared_place(op, r) < 0) return false;
+    if (comm->world->shared == NULL || comm->world->way == COMM_WAY_MPI) return false;
+    for (int r = 0; r < comm->size; r++)
+        if (comm->world->shared->place[comm_world_rank(comm, r)] < 0) return false;
     return true;
 }
 

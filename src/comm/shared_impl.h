@@ -6,6 +6,7 @@
 
 enum { SHARED_RING = 4 /* buffers per rank and tag */ };
 #define SHARED_MOST_BYTES ((size_t)256 << 10) /* largest buffer */
+#define SHARED_CALL_BYTES ((size_t)4 << 10)   /* pages that a buffer fills besides: the call, and its ends */
 
 /* This rank's ring of buffers for a tag. */
 typedef struct shared_ring {
@@ -15,8 +16,8 @@ typedef struct shared_ring {
 
 typedef struct comm_shared comm_shared;
 
-/* Returns whether all ranks of op's group share this memory. */
-bool shared_holds(const comm_op *op);
+/* Returns whether all ranks of the group share this memory. */
+bool shared_holds(const mega_comm *comm);
 /* Called before a collective's first post. Returns whether it may post already. */
 bool shared_enter(const comm_op *op);
 /* Lists the world ranks, at most `most`, that have not read what this rank posted to the previous group. Returns their

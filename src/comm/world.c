@@ -6,6 +6,7 @@
 #include "watch/record_impl.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -13,10 +14,16 @@
 #define DEFAULT_TIMEOUT_S 600.0
 #define HOST_TIMEOUT_S    6.0
 
-/* 3 MB of it are our own code, 1 MB what libmicrohttpd brings. How much of a library is mapped depends on the kernel
- * and its page cache: 9.9 MB were measured on one kind of machine, 11.5 MB on another. */
-#define PROCESS_BYTES ((size_t)10800000)
-#define MPI_BYTES     ((size_t)6400000)
+/* Code and libraries as mapped by a process that trains, the part of it that is mapped at its start, and data of
+ * libraries; MPI adds to each. Kernels map more or less of a library around what a program touches: 20 % more were
+ * measured on another kind of machine. */
+#define CODE_BYTES       9.0e6
+#define CODE_START_BYTES 6.5e6
+#define DATA_BYTES       1.2e6
+#define MPI_CODE_BYTES   7.9e6
+#define MPI_START_BYTES  8.4e6
+#define MPI_DATA_BYTES   2.6e6
+#define SCALE_NOISE      0.1 /* what differs from start to start */
 
 /* Cores that the ranks of this host share; a rank that its launcher has bound to one core sees only that one. */
 static int world_cores(void)
@@ -114,9 +121,18 @@ int mega_world_local_rank(const mega_world *world)
     return world == NULL ? 0 : world->local_rank;
 }
 
-size_t mega_world_process_bytes(int64_t ranks)
+double mega_world_code_scale(void)
 {
-    return ranks > 1 || transport_is_open() ? PROCESS_BYTES + MPI_BYTES : PROCESS_BYTES;
+    const double start = transport_is_open() ? CODE_START_BYTES + MPI_START_BYTES : CODE_START_BYTES;
+    const double scale = (double)mega_memory_mapped() / start;
+    return fabs(scale - 1) < SCALE_NOISE ? 1 : fmin(fmax(scale, 0.5), 2);
+}
+
+size_t mega_world_process_bytes(int64_t ranks, double code_scale)
+{
+    const bool has_mpi = ranks > 1 || transport_is_open();
+    return (size_t)(code_scale * (CODE_BYTES + (has_mpi ? MPI_CODE_BYTES : 0)) + DATA_BYTES +
+                    (has_mpi ? MPI_DATA_BYTES : 0));
 }
 
 int mega_world_host_first(const mega_world *world)

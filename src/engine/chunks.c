@@ -260,6 +260,17 @@ void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m)
     m->total += chunks_most(train, evaluate) + m->inputs + m->packed + m->records;
 }
 
+size_t engine_chunks_largest_collective(const mega_engine *e, const mega_comm *comm)
+{
+    size_t most = 0;
+    for (int c = 0; c < e->programs.chunks; c++)
+        for (engine_kind k = ENGINE_TRAIN; k < ENGINE_KINDS; k++) {
+            const mega_program *p = planned_program(&e->programs.chunk[c], k);
+            if (p != NULL) most = chunks_most(most, mega_program_largest_collective(p, comm));
+        }
+    return most;
+}
+
 void engine_chunks_region(const mega_engine *e, size_t *resident, size_t *workspace)
 {
     const mega_program_regions train = train_regions(e);

@@ -226,6 +226,34 @@ static size_t arena_bytes(const mega_engine *e, size_t *workspace)
     return resident + own;
 }
 
+/* Returns the bytes of the largest exchange of gradients and weights over dp. */
+static size_t largest_bucket(const mega_engine *e)
+{
+    size_t most = 0;
+    for (int i = 0; i < mega_params_num_buckets(e->params); i++) {
+        const size_t sum = mega_dtype_size(mega_params_sum_dtype(e->params, i)),
+                     weight = mega_dtype_size(e->options.compute);
+        const size_t bytes = (size_t)mega_params_bucket(e->params, i)->count * (sum > weight ? sum : weight);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Returns the bytes of buffers that the collectives of a step fill. */
+static size_t engine_buffer_bytes(const mega_engine *e)
+{
+    const mega_layout *l = e->layout;
+    const mega_axis *axis[] = {&l->tp, &l->cp, &l->dp, &l->pp, &l->ep, &l->world};
+    size_t sum = 0;
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
+        const mega_comm *comm = axis[i]->comm;
+        const size_t of_programs = engine_chunks_largest_collective(e, comm);
+        const size_t of_buckets = axis[i] == &l->dp && e->programs.train != NULL ? largest_bucket(e) : 0;
+        sum += mega_comm_buffer_bytes(comm, of_programs > of_buckets ? of_programs : of_buckets);
+    }
+    return sum;
+}
+
 void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
 {
     mega_engine_memory m = {0};
@@ -244,7 +272,7 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
     m.data = mega_batch_bytes(e->data.batch) + mega_reader_bytes(e->data.reader) + mega_region_round(LOSS_BYTES);
     for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
     const size_t threads = (size_t)mega_team_size(e->options.team) + (e->data.reader != NULL ? 1 : 0);
-    m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + mega_layout_bytes(e->layout);
+    m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + engine_buffer_bytes(e);
     m.total = m.weights + m.masters + m.gradients + m.moments + m.data + m.libraries;
     m.records = mega_params_record_bytes(e->params) + mega_model_parts_bytes(e->model.parts);
     engine_chunks_memory(e, &m);

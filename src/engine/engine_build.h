@@ -37,6 +37,8 @@ mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *pa
 void engine_find_overwritten(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
+/* Returns the bytes of the largest collective of all programs over comm. */
+size_t engine_chunks_largest_collective(const mega_engine *e, const mega_comm *comm);
 void engine_chunks_region(const mega_engine *e, size_t *resident, size_t *workspace);
 mega_status engine_allocate_chunks(mega_engine *e, mega_region *resident, const mega_region *workspace);
 /* run.c. Prepares the programs that mega_engine_run runs, once the programs are allocated. */

@@ -279,8 +279,7 @@ static mega_step_seen seen(const mega_engine *e)
                         .lr = mega_engine_lr(e),
                         .loss_scale = engine_scale(e),
                         .is_scaled = e->options.compute == MEGA_F16,
-                        .planned_bytes = planned_bytes(e),
-                        .ranks_of_host = mega_world_local_size(mega_engine_world(e))};
+                        .planned_bytes = planned_bytes(e)};
     double beta1 = o->beta1, beta2 = o->beta2;
     (void)mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2);
     const bool is_sgd = o->row == NULL && o->kind == MEGA_OPTIMIZER_SGD;

@@ -41,6 +41,7 @@ void mega_engine_settings_init(mega_engine_settings *s, mega_options *o)
     s->options = o;
     s->world_size = s->local_world_size = s->data_parallel_size = 1;
     s->backend.params_dtype = MEGA_F32;
+    s->code_scale = mega_world_code_scale();
 }
 
 static bool derives(mega_engine_settings *s, const char *dest)

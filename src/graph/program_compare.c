@@ -1,5 +1,5 @@
-/* Compares the collectives of a program over the ranks of a group before it runs, so that different
- * programs cause an error with names instead of a deadlock. */
+/* The collectives of a program over a group: how large they are, and whether all ranks will make the same ones. They
+ * are compared before the program runs, so that different programs cause an error with names instead of a deadlock. */
 #include "megalith/compare.h"
 #include "megalith/hash.h"
 #include "program_impl.h"
@@ -26,6 +26,20 @@ static moved moved_by(const mega_program *p, const instruction *op)
                        op->kind == OP_GRADS_REDUCE ? mega_params_sum_dtype(g->params, op->attr.bucket) : g->dtype};
     const tensor_shape *s = &g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]].shape;
     return (moved){mega_shape_count(s), s->dtype};
+}
+
+size_t mega_program_largest_collective(const mega_program *p, const mega_comm *comm)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->g->num_ops; i++) {
+        const instruction *op = &p->g->op[i];
+        if (!is_met_in(op, comm)) continue;
+        const moved m = moved_by(p, op);
+        const bool is_part = op->kind == OP_ALL_GATHER || op->kind == OP_REDUCE_SCATTER;
+        const size_t bytes = (size_t)m.count * mega_dtype_size(m.dtype) * (is_part ? (size_t)mega_comm_size(comm) : 1);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* Returns the i-th such instruction over `comm`, or NULL after the last. */

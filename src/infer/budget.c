@@ -11,7 +11,7 @@ mega_status budget_check(size_t limit, const mega_engine *e, const char *what, c
     mega_engine_memory m;
     mega_engine_memory_get(e, &m);
     const size_t weights = m.weights + m.masters, programs = m.total - m.libraries - weights;
-    const size_t process = mega_world_process_bytes(mega_engine_layout(e)->world.size);
+    const size_t process = mega_world_process_bytes(mega_engine_layout(e)->world.size, 1);
     const size_t total = weights + programs + process;
     if (limit == 0 || total <= limit) return MEGA_OK;
     const bool is_hopeless = weights + process > limit;

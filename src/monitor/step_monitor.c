@@ -14,9 +14,8 @@ struct mega_step_monitor {
     const mega_monitor_options *of;
     mega_events *events; /* NULL: none */
     int64_t steps, micro_steps;
-    double seconds;   /* of the steps after the warm-up */
-    mega_buffer line; /* kept, so that a step allocates nothing */
-    int64_t ranks_of_host;
+    double seconds;     /* of the steps after the warm-up */
+    mega_buffer line;   /* kept, so that a step allocates nothing */
     long most_resident; /* of the process in KB, when `held` was measured */
     double held;
 };
@@ -63,8 +62,7 @@ static double peak_bytes(mega_step_monitor *m)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    if (usage.ru_maxrss != m->most_resident)
-        m->held = (double)mega_memory_peak(m->ranks_of_host > 1 ? m->ranks_of_host : 1);
+    if (usage.ru_maxrss != m->most_resident) m->held = (double)mega_memory_peak();
     m->most_resident = usage.ru_maxrss;
     return m->held;
 }
@@ -128,7 +126,6 @@ static void put_events(mega_step_monitor *m, const mega_step_seen *s)
 void mega_step_monitor_begin(mega_step_monitor *m, const mega_step_seen *s)
 {
     if (m == NULL) return;
-    m->ranks_of_host = s->ranks_of_host;
     if (m->of->steps_per_print > 0 && s->step == 0) step_line(m, s);
 }
 

@@ -143,7 +143,7 @@ mega_status train_check_data(trainer *t)
     t->order.bytes = order_bytes(t);
     /* The tokens of all texts and the caches of the tokenizer may be more than what the engine will hold. */
     if (!t->task->course->in_epochs) compare_tokenizers_of_data(t);
-    if (t->epochs.texts.self != NULL) t->reading_bytes = mega_memory_peak(cfg->engine.local_world_size);
+    if (t->epochs.texts.self != NULL) t->reading_bytes = mega_memory_peak();
     return look_at_data(t);
 }
 

@@ -45,6 +45,6 @@ process_of() {
         sed -n 's/^  process *\([0-9.]*\) MB.*/\1/p'
 }
 alone=$(process_of env) launched=$(process_of ranks 1)
-awk -v a="$alone" -v b="$launched" 'BEGIN { exit !(a > 5 && b > a + 5 && b < a + 8) }' ||
+awk -v a="$alone" -v b="$launched" 'BEGIN { exit !(a > 5 && b > a + 5 && b < a + 14) }' ||
     { echo "FAILED: a process takes $alone MB alone, $launched MB under mpirun: $(cat log)" && failed=1; }
 exit $failed

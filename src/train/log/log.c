@@ -87,7 +87,7 @@ static void write_memory(const trainer *t, int64_t iteration)
 {
     const double planned = (double)train_memory_total(t) / 1048576;
     const double reserved = fmax(planned, (double)mega_memory_resident() / 1048576);
-    const double most = fmax(reserved, (double)mega_memory_peak(t->cfg->engine.local_world_size) / 1048576);
+    const double most = fmax(reserved, (double)mega_memory_peak() / 1048576);
     train_line(
         t,
         "[Rank 0] (after %lld iterations) memory (MB) | allocated: %.1f | max allocated: %.1f | reserved: %.1f | "

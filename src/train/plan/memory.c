@@ -39,7 +39,7 @@ train_holds train_holds_get(const trainer *t)
                          .order = t->order.bytes,
                          .sharers = (int)t->cfg->engine.local_world_size,
                          .tokenizer = mega_tokenizer_bytes(t->text.tokenizer),
-                         .process = mega_world_process_bytes(t->cfg->engine.world_size)};
+                         .process = mega_world_process_bytes(t->cfg->engine.world_size, t->cfg->engine.code_scale)};
 }
 
 static size_t held_on_host(const trainer *t)
@@ -83,7 +83,7 @@ mega_status train_find_most_held(trainer *t)
 {
     /* only the description of the run says it, and reading the list of mappings takes milliseconds */
     const bool is_asked = t->cfg->metrics_file != NULL;
-    t->most_held = is_asked ? (int64_t)mega_memory_peak(t->cfg->engine.local_world_size) : 0;
+    t->most_held = is_asked ? (int64_t)mega_memory_peak() : 0;
     if (t->world == NULL) return MEGA_OK;
     return mega_comm_all_reduce(mega_world_comm(t->world), "held memory", &t->most_held, 1, MEGA_I64, MEGA_REDUCE_MAX);
 }

@@ -99,10 +99,11 @@ void mega_buffer_fini(mega_buffer *b);
 /* The resident memory of this process, and the bytes that it can still get: the least of cgroup limit, rlimit and
  * available memory. limit_name receives the name of that limit. */
 size_t mega_memory_resident(void);
+size_t mega_memory_mapped(void); /* the part of it that is pages of files: code, libraries, mapped data */
 /* The most that was resident, as far as it is this process's own: without pages of mapped data files, which the system
- * drops when it needs memory, and with 1/sharers of the memory that this many ranks of a host share. Both are those of
- * now, so that it is asked before they are unmapped. */
-size_t mega_memory_peak(int64_t sharers);
+ * drops when it needs memory, and with a part of each page that processes share, divided by their number. Both are
+ * those of now, so that it is asked before they are unmapped. */
+size_t mega_memory_peak(void);
 size_t mega_memory_available(const char **limit_name);
 /* The limits one by one, in bytes; UINT64_MAX where there is none. */
 typedef struct mega_memory_limits {

@@ -75,8 +75,11 @@ bool mega_world_failed(const mega_world *world);
 void mega_world_forget_failure(mega_world *world);
 /* Returns the resident bytes of a process in a world of `ranks` ranks, beyond planned memory: code, libraries and their
  * data, and MPI with its shared memory, if there are several ranks or an MPI launcher started this one. Measured with
- * Open MPI 4 on x86-64. */
-size_t mega_world_process_bytes(int64_t ranks);
+ * Open MPI 4 on x86-64, on a machine that maps 1/code_scale of the code that this one does. */
+size_t mega_world_process_bytes(int64_t ranks, double code_scale);
+/* Asked at the start of a program, before it maps files of data: the code that is mapped, compared with that machine. 1
+ * unless they clearly differ, so that a plan gives the same numbers each time. */
+double mega_world_code_scale(void);
 /* Writes name and version of the MPI library, or that there is none, and returns out. */
 const char *mega_world_transport(char *out, size_t size);
 
@@ -86,6 +89,10 @@ const char *mega_comm_name(const mega_comm *comm); /* "tp", "dp", "world" */
 int mega_comm_rank(const mega_comm *comm);
 int mega_comm_size(const mega_comm *comm);
 uint64_t mega_comm_sequence(const mega_comm *comm); /* number of collectives started in this group */
+/* Returns the bytes of this rank that collectives of the group fill if the largest moves `bytes` (of all ranks
+ * together): in the memory that the ranks of a host share, or else in the group's scratch. A planned group is one of
+ * ranks on one host. */
+size_t mega_comm_buffer_bytes(const mega_comm *comm, size_t bytes);
 
 /* Collective: every rank of comm calls these in the same order with the same counts, data types and reductions. Counts
  * are elements. `name` states the purpose, for reports. In a group of one nothing is sent. Reductions support f32, f64,
@@ -201,9 +208,6 @@ typedef struct mega_layout_sizes {
  * NULL: one rank. */
 MEGA_CHECK_RESULT mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out);
 void mega_layout_destroy(mega_layout *layout);
-/* Returns the bytes that its collectives need, planned or real: scratch_bytes for each axis with several ranks, and a
- * little for the world. */
-size_t mega_layout_bytes(const mega_layout *layout);
 
 #ifdef __cplusplus
 }

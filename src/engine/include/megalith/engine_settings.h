@@ -37,6 +37,7 @@ typedef struct mega_engine_settings {
 
     /* The caller sets these between mega_engine_settings_init and reading options. Default: one rank. */
     int64_t rank, world_size, local_world_size, local_rank; /* local: on this host */
+    double code_scale;                                      /* mega_world_code_scale, for plans of memory */
     bool needs_lr;                                          /* a rule requires --lr */
     bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
     bool length_follows; /* the number of steps is found after the options were checked (epochs): its rules wait */

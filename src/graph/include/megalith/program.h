@@ -205,6 +205,8 @@ mega_status mega_program_print(const mega_program *p, mega_buffer *out);
 /* Collective over comm. Checks that all its ranks will make the same collective calls. If not, every rank fails and
  * reports the first call that differs, with the call of each rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
+/* Returns the bytes, of all ranks of comm together, of the largest collective that an instruction starts over it. */
+size_t mega_program_largest_collective(const mega_program *p, const mega_comm *comm);
 int mega_program_num_instructions(const mega_program *p, bool backward);
 const char *mega_program_custom_op(const mega_program *p); /* the name of its first custom op; NULL: it has none */
 

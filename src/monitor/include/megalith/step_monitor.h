@@ -28,7 +28,6 @@ typedef struct mega_step_seen {
     double seconds; /* of the whole step */
     mega_step_times times;
     int64_t planned_bytes; /* memory that is allocated */
-    int64_t ranks_of_host; /* which share memory */
 } mega_step_seen;
 
 /* `o` must outlive the monitor. `config`: a JSON object with the settings of the run; NULL: none. Only memory can
