@@ -229,10 +229,13 @@ mega_status launch_run(const launch_plan *p, const launch_words *command, const 
 #define LAUNCH_MARK  '\035'
 #define LAUNCH_MARKS "RTFLSAP"
 
+/* SIGTERM that the MPI launcher sent to a rank. Open MPI ends its ranks with it, also when the user sent the launcher
+ * Ctrl-C or SIGHUP, or when another rank died: only the launcher knows which. */
+enum { LAUNCH_SIGTERM = 64 + SIGTERM };
 /* signals.c, beyond signals.h. Returns "SIGTERM", for example; for SIGINT "Ctrl-C (SIGINT)". */
 const char *mega_signal_name(int number);
 /* Returns what is said of a signal in a line that is marked by MEGA_MARK_PASSED: "received SIGTERM", "interrupted by
- * Ctrl-C (SIGINT)"; is_line: in that of mega_signals_line, "receiving SIGINT". */
+ * Ctrl-C (SIGINT)"; is_line: in that of mega_signals_line, "receiving SIGINT". `number` may be LAUNCH_SIGTERM. */
 const char *mega_signal_words(int number, bool is_line);
 /* Returns whether each further signal of this kind counts; the others count once, because several often arrive
  * together. */

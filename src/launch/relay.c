@@ -190,10 +190,11 @@ static bool heed_mark(launch_relay *r, int mark, int rank)
 static char *name_what_was_sent(launch_relay *r, int number, const char *line)
 {
     const int own = launch_asked();
-    const int sent = own != 0 && mega_signal_passed_on(r->plan->kind, own) == number ? own : number;
+    const bool is_own = own != 0 && (number == SIGTERM || mega_signal_passed_on(r->plan->kind, own) == number);
+    const int sent = is_own ? own : number, named = number == SIGTERM ? LAUNCH_SIGTERM : number;
     if (r->signal == 0 || r->signal == SIGTERM) r->signal = sent;
-    for (int is_line = 0; is_line < 2 && sent != number; is_line++) {
-        const char *words = mega_signal_words(number, is_line != 0), *at = strstr(line, words);
+    for (int is_line = 0; is_own && is_line < 2; is_line++) {
+        const char *words = mega_signal_words(named, is_line != 0), *at = strstr(line, words);
         if (at != NULL)
             return mega_format("%.*s%s%s", (int)(at - line), line, mega_signal_words(sent, is_line != 0),
                                at + strlen(words));

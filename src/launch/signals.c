@@ -35,6 +35,7 @@ static const struct {
                WATCHED_ROW(SIGUSR2, false),
                WATCHED_ROW(SIGALRM, false)}; /* only where megalith launch started the rank */
 enum { WATCHED = sizeof watched / sizeof watched[0] };
+#define OF_LAUNCHER "SIGTERM from the MPI launcher"
 
 const char *mega_signal_name(int number)
 {
@@ -45,6 +46,7 @@ const char *mega_signal_name(int number)
 
 const char *mega_signal_words(int number, bool is_line)
 {
+    if (number == LAUNCH_SIGTERM) return is_line ? "receiving " OF_LAUNCHER : "received " OF_LAUNCHER;
     for (int i = 0; i < WATCHED; i++)
         if (watched[i].number == number) return is_line ? watched[i].in_line : watched[i].words;
     return is_line ? "receiving a signal" : "received a signal";
@@ -99,16 +101,17 @@ static void signals_on_signal(int number, siginfo_t *info, void *context)
     (void)context;
     const bool is_passed_on = state.rank >= 0 && info->si_code <= 0 && info->si_pid == getppid();
     const int meant = is_passed_on ? signals_meant(number) : number;
+    const int named = is_passed_on && number == SIGTERM ? LAUNCH_SIGTERM : number;
     state.urgent += mega_signal_is_urgent(meant);
     if (state.received == 0) state.received = meant;
-    state.stop = number;
+    state.stop = named;
     const bool ends = state.rank < 0 && state.urgent > 1;
     const char *hold = atomic_load(&state.hold), *effect = atomic_load(&state.effect);
     if (ends) effect = "the second one, so the program ends at once";
     else if (effect != NULL && hold != NULL)
         effect = hold;
     if (state.is_marked) state.prefix[1] = (char)((is_passed_on ? MEGA_MARK_PASSED : MEGA_MARK_SIGNAL) + number);
-    if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_signal_answer(state.prefix, number, effect);
+    if (effect != NULL && (state.rank <= 0 || !is_passed_on)) mega_signal_answer(state.prefix, named, effect);
     if (!ends) return;
     signal(number, SIG_DFL);
     raise(number);
@@ -173,7 +176,7 @@ const volatile sig_atomic_t *mega_signals_stop(void)
 void mega_signals_line(int number, char *out, size_t size)
 {
     char mark[3];
-    mega_launch_rank_mark(mark, MEGA_MARK_PASSED + number);
+    mega_launch_rank_mark(mark, MEGA_MARK_PASSED + (number == LAUNCH_SIGTERM ? SIGTERM : number));
     snprintf(out, size, "%sexiting program after %s.", mark, mega_signal_words(number, true));
 }
 

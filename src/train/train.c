@@ -95,7 +95,7 @@ static mega_status after_iteration(trainer *t, bool *left)
     const mega_train_options *cfg = t->cfg;
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     const double minutes = (mega_time_now() - t->began) / 60;
-    char text[64];
+    char text[96];
     bool late;
     if (t->task->course->is_megatrons && iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);

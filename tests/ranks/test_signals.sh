@@ -113,6 +113,30 @@ for row in INT:launch USR1:launch HUP:launch TERM:launch USR1:engine USR2:engine
 done
 rm -rf keep
 
+# Open MPI's launcher ends its ranks with SIGTERM whatever ended the launcher: they say who sent it, and name no other.
+for row in INT:engine INT:mpirun HUP:mpirun TERM:mpirun; do
+    [ $mpi_kind = openmpi ] || break
+    mark=$((mark + 1))
+    rm -rf keep out err
+    start=("$MEGALITH" launch --nproc_per_node 2)
+    [ ${row#*:} = engine ] || start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun"
+        --oversubscribe -n 2 "$MEGALITH")
+    set -m # without job control mpirun would ignore SIGINT
+    "${start[@]}" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
+    run=$!
+    set +m
+    begun
+    to=$run
+    [ ${row#*:} = engine ] && to=$(pgrep -P "$run" | head -n 1)
+    kill -"${row%:*}" "$to"
+    ends "SIG$row"
+    grep -q 'megalith pretrain_gpt: received SIGTERM from the MPI launcher: ' err || note "SIG$row: $(cat err)"
+    grep -vhE 'from the MPI launcher[.:]' out err | grep -E '(received|receiving|interrupted by) .*SIG' &&
+        note "SIG$row has another name there"
+    is_gone "SIG$row"
+done
+rm -rf keep
+
 # A signal to one rank during an evaluation: all ranks end it after the current instruction, and save.
 for layout in tensor:TERM pipeline:HUP; do
     mark=$((mark + 1))
