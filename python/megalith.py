@@ -71,14 +71,24 @@ def _load() -> CDLL:
     prefix = os.path.dirname(os.path.dirname(here))
     for pattern in ("lib", "lib64", os.path.join("lib", "*")):
         for path in glob.glob(os.path.join(glob.escape(prefix), pattern, name)):
-            return CDLL(path)
+            try:
+                return CDLL(path)
+            except OSError as error:  # of a library that it needs
+                raise ImportError(f"{path} cannot be loaded: {error}") from None
     try:
         return CDLL(name)
     except OSError as error:
+        clone = os.path.dirname(here)
+        if os.path.exists(os.path.join(clone, "tools", "build.sh")):
+            raise ImportError(
+                f"{name} is not where the system looks for libraries ({error}); in {clone}:"
+                " tools/build.sh release megalith megalith_shared, and then"
+                f" export LD_LIBRARY_PATH={clone}/build"
+            ) from None
         raise ImportError(
             f"{name} is neither in {prefix}/lib nor where the system looks for libraries ({error});"
-            " import the megalith.py of an installation (PYTHONPATH=PREFIX/share/megalith), or set"
-            " LD_LIBRARY_PATH"
+            " export PYTHONPATH=PREFIX/share/megalith, where PREFIX is that of make install,"
+            " or export LD_LIBRARY_PATH=FOLDER, which has the library"
         ) from None
 
 
@@ -405,6 +415,7 @@ mega_comm_name = _function("mega_comm_name", _text, POINTER(mega_comm))
 mega_comm_rank = _function("mega_comm_rank", c_int, POINTER(mega_comm))
 mega_comm_size = _function("mega_comm_size", c_int, POINTER(mega_comm))
 mega_comm_sequence = _function("mega_comm_sequence", c_uint64, POINTER(mega_comm))
+mega_comm_buffer_bytes = _function("mega_comm_buffer_bytes", c_size_t, POINTER(mega_comm), c_size_t)
 mega_comm_all_reduce = _function(
     "mega_comm_all_reduce", _checked, POINTER(mega_comm), _text, c_void_p, c_int64, mega_dtype,
     mega_reduce)
@@ -504,7 +515,6 @@ mega_layout_create = _function(
     "mega_layout_create", _checked, POINTER(mega_world), POINTER(mega_layout_sizes),
     POINTER(POINTER(mega_layout)))
 mega_layout_destroy = _function("mega_layout_destroy", None, POINTER(mega_layout))
-mega_layout_bytes = _function("mega_layout_bytes", c_size_t, POINTER(mega_layout))
 
 # ---- param_init.h ----
 

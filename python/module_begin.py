@@ -71,14 +71,24 @@ def _load() -> CDLL:
     prefix = os.path.dirname(os.path.dirname(here))
     for pattern in ("lib", "lib64", os.path.join("lib", "*")):
         for path in glob.glob(os.path.join(glob.escape(prefix), pattern, name)):
-            return CDLL(path)
+            try:
+                return CDLL(path)
+            except OSError as error:  # of a library that it needs
+                raise ImportError(f"{path} cannot be loaded: {error}") from None
     try:
         return CDLL(name)
     except OSError as error:
+        clone = os.path.dirname(here)
+        if os.path.exists(os.path.join(clone, "tools", "build.sh")):
+            raise ImportError(
+                f"{name} is not where the system looks for libraries ({error}); in {clone}:"
+                " tools/build.sh release megalith megalith_shared, and then"
+                f" export LD_LIBRARY_PATH={clone}/build"
+            ) from None
         raise ImportError(
             f"{name} is neither in {prefix}/lib nor where the system looks for libraries ({error});"
-            " import the megalith.py of an installation (PYTHONPATH=PREFIX/share/megalith), or set"
-            " LD_LIBRARY_PATH"
+            " export PYTHONPATH=PREFIX/share/megalith, where PREFIX is that of make install,"
+            " or export LD_LIBRARY_PATH=FOLDER, which has the library"
         ) from None
 
 

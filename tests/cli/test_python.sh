@@ -41,6 +41,14 @@ other() { env "$@" PYTHONPATH="$work/other/share/megalith" "$python" -c 'import 
 other && note "a megalith.py without its library was imported"
 grep -q "^ImportError: libmegalith.so.* is neither in $work/other/lib nor" log ||
     note "what a megalith.py without its library says"
+PYTHONPATH=$MEGA_SOURCE/python "$python" -c 'import megalith' >log 2>&1 && skip "megalith is installed for all users"
+grep -q "^ImportError: libmegalith.so.*; in $MEGA_SOURCE: tools/build.sh.*LD_LIBRARY_PATH=$MEGA_SOURCE/build" log ||
+    note "what the megalith.py of a clone says"
+library=$(grep -om 1 'libmegalith\.so\.[0-9.]*[0-9]' written)
+mkdir -p other/lib && echo "no library" >"other/lib/$library"
+other && note "a file that is no library was loaded"
+grep -q "^ImportError: $work/other/lib/$library cannot be loaded: " log || note "a library that cannot be loaded"
+rm -r other/lib
 other LD_LIBRARY_PATH="$(dirname "$PKG_CONFIG_PATH")" || note "LD_LIBRARY_PATH does not help"
 
 # Synthetic digits: ten random pictures, with noise.
