@@ -85,14 +85,20 @@ static mega_status need_blocks(const mega_blocks_options *o, const mega_blocks_t
     const bool is_train = split == MEGA_SPLIT_TRAIN;
     const bool is_share = !is_train && o->validation->count == 0;
     if (is_share && o->validation_percent == 0) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
-        "the %s data (%s%s) have %lld texts with %lld tokens, from which no block of %lld tokens can be cut; give more "
-        "text%s, or a smaller --block_size",
-        is_train ? "training" : "validation", is_share ? "a share of " : "",
-        is_train || is_share ? o->train->item[0] : o->validation->item[0], (long long)(r.end - r.first),
-        (long long)(tokens_before(t, r.end) - tokens_before(t, r.first)), (long long)o->length,
-        is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
+    if (is_share && r.end == r.first)
+        return MEGA_FAIL(MEGA_ERR_USAGE,
+                         "the validation data are %lld %% of the %lld text%s of %s, which is less than one; give more "
+                         "text, --validation_file, a larger --validation_split_percentage, or 0 to train without them",
+                         (long long)o->validation_percent, (long long)t->texts, t->texts == 1 ? "" : "s",
+                         o->train->item[0]);
+    return MEGA_FAIL(MEGA_ERR_USAGE,
+                     "the %s data (%s%s) have %lld text%s with %lld tokens, from which no block of %lld tokens can be "
+                     "cut; give more text%s, or a smaller --block_size",
+                     is_train ? "training" : "validation", is_share ? "a share of " : "",
+                     is_train || is_share ? o->train->item[0] : o->validation->item[0], (long long)(r.end - r.first),
+                     r.end - r.first == 1 ? "" : "s", (long long)(tokens_before(t, r.end) - tokens_before(t, r.first)),
+                     (long long)o->length,
+                     is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
 }
 
 static mega_status fill_splits(const mega_blocks_options *o, mega_blocks_text *t, const blocks_range range[SPLITS],

@@ -268,6 +268,10 @@ refuses "options of other commands" \
     --split 9,1 --train-samples 5 --eval-interval 3
 refuses "too long a block" "no block of 30000 tokens|a smaller --block_size" run_clm "${small[@]}" --train_file \
     validation.txt --block_size 30000 --max-position-embeddings 30000
+head -n 4 train.txt >few.txt
+refuses "a share of no text" \
+    "the validation data are 5 % of the 4 texts of few.txt, which is less than one|--validation_split_percentage, or 0" \
+    run_clm "${small[@]}" --train_file few.txt --block_size 8
 echo 'a,b' >head.csv
 refuses "a table without its column" \
     "head.csv: the first line names no column body, but a, b; give --text_column_name" run_clm "${small[@]}" \
