@@ -8,6 +8,7 @@
 #include <megalith/megalith.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { TOP = 3, MOST = 256, MASKS = 8 };
 
@@ -56,6 +57,10 @@ int main(int argc, char **argv)
 {
     mega_world *world = NULL;
     mega_filler *f = NULL;
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        printf("usage: fill_mask FOLDER TEXT...\n");
+        return 0;
+    }
     mega_filler_setup setup = {.folder = argc > 1 ? argv[1] : ".", .masks = MASKS};
     need(mega_world_create(NULL, &world));
     setup.world = world;

@@ -73,6 +73,10 @@ int main(int argc, char **argv)
 {
     static int32_t prompt[MOST];
     int64_t count = 0;
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        printf("usage: generate [FOLDER [PROMPT [TOKENS]]]\n");
+        return 0;
+    }
     mega_world *world = NULL;
     mega_generator_setup setup = {.folder = argc > 1 ? argv[1] : ".", .texts = BEAMS, .has_beams = true};
     printer p = {.prints = false};

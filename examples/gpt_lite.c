@@ -154,6 +154,7 @@ int main(int argc, char **argv)
     char *text = NULL, *option[MOST_OPTIONS];
     size_t bytes = 0;
     mega_engine *e = NULL;
+    if (mega_show_help(argc, argv, "gpt_lite [TEXT] [options]")) return 0;
     mega_status st = mega_file_read(argc > 1 ? argv[1] : "tinyshakespeare.txt", &text, &bytes);
     const mega_dataset data = {.count = ((int64_t)bytes - 1) / SEQ, .read = read_text, .user = text};
     const mega_setup setup = {

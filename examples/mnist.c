@@ -142,6 +142,7 @@ int main(int argc, char **argv)
 {
     digits d = {{0}, {0}};
     mega_engine *engine = NULL;
+    if (mega_show_help(argc, argv, "mnist IMAGES LABELS [options]")) return 0;
     const mega_status st = run(&d, argc, argv, &engine);
     if (st != MEGA_OK) fprintf(stderr, "mnist: %s\n", mega_error_message());
     mega_engine_destroy(engine);

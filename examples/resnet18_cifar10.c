@@ -221,6 +221,7 @@ int main(int argc, char **argv)
 {
     pictures p = {NULL, 0};
     mega_engine *engine = NULL;
+    if (mega_show_help(argc, argv, "resnet18_cifar10 FILE... [options]")) return 0;
     const mega_status st = run(&p, argc, argv, &engine);
     if (st != MEGA_OK) fprintf(stderr, "resnet18_cifar10: %s\n", mega_error_message());
     mega_engine_destroy(engine);

@@ -253,6 +253,7 @@ int main(int argc, char **argv)
 {
     char *text = NULL;
     mega_engine *engine = NULL;
+    if (mega_show_help(argc, argv, "./PROJECT TEXT [options]")) return 0;
     mega_log_set_sink(print_warning, NULL);
     const mega_status st = run(argc, argv, &text, &engine);
     if (st != MEGA_OK) fprintf(stderr, "PROJECT: %s\n", mega_error_message());

@@ -4,6 +4,8 @@
 #include "megalith/compare.h"
 #include "setup_options.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Default for the rows of each sample that PREFILL reads at a time. More rows need more memory for the tensors of the
  * program; with fewer rows, the weights are read more often. */
@@ -195,4 +197,16 @@ mega_status mega_engine_options_help(mega_buffer *out)
 {
     if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_options_help: out is NULL; give it");
     return mega_options_list(&mega_engine_composition, out);
+}
+
+bool mega_show_help(int argc, char **argv, const char *usage)
+{
+    bool is_asked = false;
+    for (int i = 1; i < argc; i++) is_asked = is_asked || strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (!is_asked) return false;
+    mega_buffer text = {0};
+    const bool is_there = mega_engine_options_help(&text) == MEGA_OK;
+    printf("usage: %s\n\n%s", usage, is_there ? text.data : "");
+    mega_buffer_fini(&text);
+    return true;
 }

@@ -85,6 +85,13 @@ for file in "$MEGA_SOURCE"/examples/*.c; do
             -x c++ "$name.c" >log 2>&1 ||
             { note "$name.c as C++17 with $c"; head -n 5 log; }
     done
+    [ "$name" != train_from_c ] || continue # its command line is empty
+    ./"$name.$(basename "${compilers[0]}").shared" --help >out 2>log || note "$name --help: $(cat out log)"
+    grep -q "^usage: $name " out || note "$name --help: $(cat out)"
+    case $name in
+    generate | fill_mask) ;;
+    *) grep -q '^ *--lr-decay-style ' out || note "$name --help lists no options: $(cat out)" ;;
+    esac
 done
 
 learns() { awk '/step +1:/ { first = $NF } /step 100:/ { last = $NF } END { exit !(first > 2.5 && last < 0.1) }' "$1"; }

@@ -75,6 +75,8 @@ writes() { # FILE: after the log there are lines of the numbers that it was trai
 grep -q '^poet: .*numbers' ../err || note "a text that is not there: $(cat ../err)"
 ./poet >../out 2>../err && note "no text"
 grep -q 'usage: ./poet TEXT' ../err || note "no text: $(cat ../err)"
+./poet --help >../out 2>../err || note "--help: $(cat ../err)"
+grep -q 'usage: ./poet TEXT' ../out && grep -q '^ *--lr-decay-style ' ../out || note "--help: $(cat ../out)"
 head -c 100 text.txt >short.txt
 ./poet short.txt >../out 2>../err && note "a short text"
 grep -q 'short.txt: 100 bytes; more than 320 are needed' ../err || note "a short text: $(cat ../err)"

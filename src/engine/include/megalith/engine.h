@@ -112,6 +112,9 @@ MEGA_CHECK_RESULT mega_status mega_engine_allocate(mega_engine *e); /* call it o
 void mega_engine_destroy(mega_engine *e);
 /* Appends the help text of the options that mega_setup.argv accepts. Returns MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_engine_options_help(mega_buffer *out);
+/* For the first line of main: if --help or -h is among the words of a command line, prints "usage: " with `usage` and
+ * that text, and returns true. */
+bool mega_show_help(int argc, char **argv, const char *usage);
 
 /* Bytes of memory of this rank, by purpose. */
 typedef struct mega_engine_memory {
