@@ -193,6 +193,7 @@ def mistakes(port):
         ("[" * 100000, "PUT", "/api", 400),
         ("x" * 3000000, "PUT", "/api", 413),
         (iter([b"x" * 1000000] * 3), "PUT", "/api", 413),
+        (json.dumps(right), "PUT", "/api?tokens_to_generate=2", 400),
         ("{}", "GET", "/api", 405),
         ("{}", "DELETE", "/api", 405),
         ("{}", "PUT", "/other", 404),

@@ -174,6 +174,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         *own = x;
         x->connection = c;
         if (has_two_lengths(c)) return http_refuse(h, c, MHD_HTTP_BAD_REQUEST);
+        if (is_request(url, method) && MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0)
+            return send_json(h, c, MHD_HTTP_BAD_REQUEST,
+                             "\"fields belong into the JSON of the request; expected no ? after /api\"\n");
         return is_request(url, method) && announces_too_much(h, c) ? http_refuse(h, c, MHD_HTTP_CONTENT_TOO_LARGE)
                                                                    : MHD_YES;
     }
