@@ -148,7 +148,7 @@ static mega_status check_kind(int fd, struct stat *info, const char *path)
 /* Opens without blocking: open() of a named pipe would otherwise wait for a writer. */
 mega_status mega_file_open_to_read(int *out, struct stat *info, const char *path)
 {
-    if (path == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "a file to read: its path is NULL; give one");
+    if (path == NULL) return MEGA_MISTAKE("a file to read: its path is NULL; give one");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENXIO && stat(path, info) == 0) return refuse_kind(path, info->st_mode);
     if (fd < 0) return mega_file_refused(path, "open for reading");

@@ -181,8 +181,7 @@ mega_status mega_region_take(mega_region *region, void **out, size_t bytes, cons
     if (region == NULL) return mega_pages_alloc(out, bytes, what);
     const size_t piece = mega_region_round(bytes);
     if (piece > region->bytes - region->used)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "%s: %zu bytes do not fit in a region of %zu, of which %zu are taken; make the region as large "
             "as its pieces, each rounded by mega_region_round",
             what, piece, region->bytes, region->used);

@@ -361,7 +361,7 @@ static void make_conditions(mega_team *team)
 
 mega_status mega_team_create(int size, mega_team **out)
 {
-    if (size < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "number of threads: found %d, expected at least 1", size);
+    if (size < 1) return MEGA_MISTAKE("number of threads: found %d, expected at least 1", size);
     mega_team *team = mega_calloc(1, sizeof *team + (size_t)(size - 1) * sizeof team->workers[0]);
     share *shares = mega_calloc((size_t)size, sizeof *shares);
     team_seat *seats = mega_calloc((size_t)size, sizeof *seats);

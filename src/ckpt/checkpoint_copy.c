@@ -55,9 +55,9 @@ static mega_status check_alone(const copier *c)
         mega_iterations_fini(&list);
     }
     if (strcmp(name.text, c->name.text) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--save %s: found the checkpoint %s, expected none but %s, which is copied; choose another --save",
-                     c->save, name.text, c->name.text);
+    return MEGA_MISTAKE(
+        "--save %s: found the checkpoint %s, expected none but %s, which is copied; choose another --save", c->save,
+        name.text, c->name.text);
 }
 
 /* A copy whose tracker is missing, because it was interrupted, or that was made before, is no mistake. */
@@ -76,16 +76,16 @@ static mega_status check_there(const copier *c, bool *is_same)
     mega_checksums_fini(&sums);
     mega_error_clear();
     if (!is_another) return MEGA_OK; /* an empty folder has no checksums */
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--save %s: found %s, which is another checkpoint than %s, or damaged; choose another --save, or "
-                     "move that folder away",
-                     c->save, c->name.text, c->from->folder);
+    return MEGA_MISTAKE(
+        "--save %s: found %s, which is another checkpoint than %s, or damaged; choose another --save, or "
+        "move that folder away",
+        c->save, c->name.text, c->from->folder);
 }
 
 static mega_status check_copy(const copier *c, bool *is_same)
 {
     if (mega_file_exists(c->save))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder or an unused name", c->save);
+        return MEGA_MISTAKE("--save %s: this is a file, expected a folder or an unused name", c->save);
     MEGA_TRY(check_alone(c));
     return check_there(c, is_same);
 }

@@ -278,7 +278,7 @@ mega_status mega_checkpoint_open_as(const char *path, bool any_whole, const open
     if (access != MEGA_OK) mega_error_prepend("--load");
     if (access != MEGA_OK) return access;
     if (mega_file_exists(path))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: this is a file, expected the folder that contains it", path);
+        return MEGA_MISTAKE("--load %s: this is a file, expected the folder that contains it", path);
     if (!mega_folder_exists(path)) return MEGA_OK;
     if (has_file(path, MEGA_TRACKER)) return open_tracked(path, any_whole, how, out);
     if (has_file(path, "config.json")) {

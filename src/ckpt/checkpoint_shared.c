@@ -46,8 +46,7 @@ static mega_status find_note(const note *n, const char *save, const mega_comm *r
     mega_free(text);
     mega_host_name(host);
     if (!found)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "--save %s: rank %d on host %s does not find there what rank 0 on host %s wrote: for them it is "
             "not the same folder; expected the full path of a folder that all ranks share, on a file "
             "system that every host mounts",
@@ -109,13 +108,12 @@ mega_status mega_checkpoint_check_shared(const mega_checkpoint *c, const char *l
     mega_status st = MEGA_OK;
     if (first.iteration != mine.iteration || first.content != mine.content) {
         char here[48], there[48];
-        st =
-            MEGA_FAIL(MEGA_ERR_USAGE,
-                      "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
-                      "ranks, or a copy of it",
-                      load, mega_comm_rank(ranks), mine.host, shared_said(here, sizeof here, &mine), first.host,
-                      shared_said(there, sizeof there, &first),
-                      first.iteration == mine.iteration ? " with different content" : "");
+        st = MEGA_MISTAKE(
+            "--load %s: rank %d on host %s finds %s, rank 0 on host %s %s%s; expected the same folder in all "
+            "ranks, or a copy of it",
+            load, mega_comm_rank(ranks), mine.host, shared_said(here, sizeof here, &mine), first.host,
+            shared_said(there, sizeof there, &first),
+            first.iteration == mine.iteration ? " with different content" : "");
     }
     return mega_comm_agree(ranks, st);
 }

@@ -176,8 +176,7 @@ mega_status mega_checkpoint_remove(const char *save, const char *path)
     char *foreign;
     MEGA_TRY(mega_checkpoint_foreign(path, &foreign));
     if (foreign != NULL) {
-        const mega_status st =
-            MEGA_FAIL(MEGA_ERR_USAGE, "%s is not removed: it holds %s, which no save wrote there", path, foreign);
+        const mega_status st = MEGA_MISTAKE("%s is not removed: it holds %s, which no save wrote there", path, foreign);
         mega_free(foreign);
         return st;
     }

@@ -199,16 +199,14 @@ static mega_status check_existing(const saver *s)
 static mega_status write_check(const mega_checkpoint_save *v)
 {
     if (v->iteration < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: iteration %" PRId64 ", expected 0 or more", v->folder,
-                         v->iteration);
+        return MEGA_MISTAKE("checkpoint %s: iteration %" PRId64 ", expected 0 or more", v->folder, v->iteration);
     if (v->tag != NULL) MEGA_TRY(mega_checkpoint_check_tag(v->tag, v->iteration));
     if (v->save_dtype != MEGA_F32 && v->save_dtype != MEGA_BF16 && v->save_dtype != MEGA_F16 &&
         v->save_dtype != MEGA_F64)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "checkpoint %s: weights cannot be saved as %s; expected f64, f32, bf16 or f16",
-                         v->folder, mega_dtype_name(v->save_dtype));
+        return MEGA_MISTAKE("checkpoint %s: weights cannot be saved as %s; expected f64, f32, bf16 or f16", v->folder,
+                            mega_dtype_name(v->save_dtype));
     if (mega_file_exists(v->folder))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder; choose another name",
-                         v->folder);
+        return MEGA_MISTAKE("--save %s: this is a file, expected a folder; choose another name", v->folder);
     return MEGA_OK;
 }
 

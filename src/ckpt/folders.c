@@ -40,10 +40,9 @@ mega_status mega_iteration_is_foreign(bool *out, const char *path)
 
 mega_status mega_checkpoint_refuse(const char *save, const char *name)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--save %s: %s was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
-                     ") and would be replaced by a checkpoint of that name; move it away or choose another --save",
-                     save, name);
+    return MEGA_MISTAKE("--save %s: %s was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
+                        ") and would be replaced by a checkpoint of that name; move it away or choose another --save",
+                        save, name);
 }
 
 /* A tracker that names another program's folder belongs to that program, and the first save would replace it. */
@@ -58,12 +57,11 @@ static mega_status check_tracker(const char *save)
     char *path = mega_path_join(save, name.text);
     mega_status st = path != NULL ? mega_iteration_is_foreign(&is_foreign, path) : MEGA_NO_MEMORY(save, "a path");
     if (is_foreign)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "--save %s: its " MEGA_TRACKER
-                       " names %s, which was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
-                       "), and would be replaced by the first save; move both away or choose "
-                       "another --save",
-                       save, mega_path_base(path));
+        st = MEGA_MISTAKE("--save %s: its " MEGA_TRACKER
+                          " names %s, which was not written by megalith (it has no " MEGA_CHECKSUMS_FILE
+                          "), and would be replaced by the first save; move both away or choose "
+                          "another --save",
+                          save, mega_path_base(path));
     mega_free(path);
     return st;
 }
@@ -150,7 +148,7 @@ mega_status mega_folder_create_durably(const char *path)
 mega_status mega_checkpoint_prepare(const char *save)
 {
     if (mega_file_exists(save))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--save %s: this is a file, expected a folder or an unused name", save);
+        return MEGA_MISTAKE("--save %s: this is a file, expected a folder or an unused name", save);
     const mega_status st = mega_folder_create_durably(save);
     if (st != MEGA_OK) {
         mega_error_prepend("--save %s: cannot write a checkpoint there", save);

@@ -58,14 +58,13 @@ mega_status mega_checkpoint_check_tag(const char *tag, int64_t iteration)
     int64_t named = 0;
     const char *why = why_no_tag(tag);
     if (why != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "tag \"%.*s\": %s; expected a name for a folder, such as \"best\"",
-                         printable(tag, 80), tag, why);
+        return MEGA_MISTAKE("tag \"%.*s\": %s; expected a name for a folder, such as \"best\"", printable(tag, 80), tag,
+                            why);
     const mega_checkpoint_name own = mega_checkpoint_name_of(iteration);
     if (!mega_iteration_parse(tag, &named) || strcmp(tag, own.text) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "tag \"%s\": this is the name for a checkpoint of iteration %" PRId64
-                     ", and the run is at %" PRId64 "; expected %s or a name of another form, such as \"best\"",
-                     tag, named, iteration, own.text);
+    return MEGA_MISTAKE("tag \"%s\": this is the name for a checkpoint of iteration %" PRId64
+                        ", and the run is at %" PRId64 "; expected %s or a name of another form, such as \"best\"",
+                        tag, named, iteration, own.text);
 }
 
 mega_status mega_tracker_write(const char *save, const char *name)

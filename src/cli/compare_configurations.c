@@ -41,8 +41,8 @@ static mega_status take_count(const char *name, const char *text, int64_t most, 
     char *end = NULL;
     const long long value = text != NULL ? strtoll(text, &end, 10) : 0;
     if (text == NULL || *end != '\0' || value < 1 || value > most)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %s, expected a whole number from 1 to %lld", name,
-                         text != NULL ? text : "nothing", (long long)most);
+        return MEGA_MISTAKE("%s: found %s, expected a whole number from 1 to %lld", name,
+                            text != NULL ? text : "nothing", (long long)most);
     *out = (int)value;
     return MEGA_OK;
 }
@@ -72,10 +72,10 @@ static mega_status check_word(const char *word)
         size_t at = 0;
         while (own[i][at] != '\0' && own[i][at] == (word[at] == '_' ? '-' : word[at])) at++;
         if (own[i][at] == '\0' && (word[at] == '\0' || word[at] == '='))
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: compare_configurations itself sets it, or every training would use it at once; give "
-                             "JSONs first, --steps N for the length, and leave it out",
-                             own[i]);
+            return MEGA_MISTAKE(
+                "%s: compare_configurations itself sets it, or every training would use it at once; give "
+                "JSONs first, --steps N for the length, and leave it out",
+                own[i]);
     }
     return MEGA_OK;
 }
@@ -83,7 +83,7 @@ static mega_status check_word(const char *word)
 static mega_status configurations_check_memory(const char *text)
 {
     if (text == NULL || (text[0] >= '0' && text[0] <= '9' && strtod(text, NULL) > 0)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--largest-in: found %s, expected a size such as 8GB", text);
+    return MEGA_MISTAKE("--largest-in: found %s, expected a size such as 8GB", text);
 }
 
 /* Words before the first option are files. Options that are not this command's are those of the training. */
@@ -91,8 +91,7 @@ static mega_status read_words(comparison *c, int argc, char **argv)
 {
     int i = 1;
     for (; i < argc && !is_option(argv[i]); i++) {
-        if (c->files == COMPARE_FILES)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "more than %d files; give fewer", COMPARE_FILES);
+        if (c->files == COMPARE_FILES) return MEGA_MISTAKE("more than %d files; give fewer", COMPARE_FILES);
         c->file[c->files++] = argv[i];
     }
     for (; i < argc; i++) {
@@ -109,11 +108,11 @@ static mega_status read_words(comparison *c, int argc, char **argv)
             MEGA_TRY(check_word(argv[i]));
             c->word[c->words++] = argv[i];
         } else
-            return MEGA_FAIL(MEGA_ERR_USAGE, "more than %d words; give fewer", COMPARE_WORDS);
+            return MEGA_MISTAKE("more than %d words; give fewer", COMPARE_WORDS);
     }
     if (c->files == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "no file; give the DeepSpeed JSONs first: megalith compare_configurations "
-                                         "a.json b.json --preset tiny --lr 1e-3");
+        return MEGA_MISTAKE("no file; give the DeepSpeed JSONs first: megalith compare_configurations "
+                            "a.json b.json --preset tiny --lr 1e-3");
     return configurations_check_memory(c->memory);
 }
 

@@ -29,15 +29,13 @@ static void config_check(mega_command_options *cfg)
     for (size_t i = 0; i < words->count; i++)
         if (strcmp(words->item[i], "default") != 0)
             mega_options_add_mistake(
-                o, MEGA_FAIL(MEGA_ERR_USAGE,
-                             "\"%s\": expected no word, for the questions, or default, for a file without them",
-                             words->item[i]));
+                o, MEGA_MISTAKE("\"%s\": expected no word, for the questions, or default, for a file without them",
+                                words->item[i]));
     if (config_is_default(cfg) && cfg->config.full)
-        mega_options_add_mistake(
-            o, MEGA_FAIL(MEGA_ERR_USAGE, "--full asks all questions, --default asks none; give one of them"));
+        mega_options_add_mistake(o, MEGA_MISTAKE("--full asks all questions, --default asks none; give one of them"));
     if (!config_is_default(cfg) && mega_options_was_set(o, "mixed_precision"))
         mega_options_add_mistake(
-            o, MEGA_FAIL(MEGA_ERR_USAGE, "--mixed-precision belongs to --default; otherwise a question asks for it"));
+            o, MEGA_MISTAKE("--mixed-precision belongs to --default; otherwise a question asks for it"));
 }
 
 static bool config_is_json(const char *path)

@@ -48,8 +48,8 @@ static void note_type(mega_options *o, mega_command_options *cfg, const json_t *
 {
     const char *wrong = NULL;
     if (json_object_get(tree, "distributed_type") == NULL)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "%s: the key distributed_type is missing; expected NO, MULTI_CPU, MULTI_GPU, DEEPSPEED, FSDP "
             "or MEGATRON_LM",
             file);
@@ -86,8 +86,8 @@ static bool check_ranks(mega_options *o, const mega_command_options *cfg, const 
     if (!json_is_integer(value)) return false; /* null, or another mistake, which config/ reports */
     if (ranks > 0 && ranks <= MEGA_LAUNCH_MOST_RANKS) return true;
     if (ranks == -1 && is_said) return false;
-    mega_options_problem(o, MEGA_ERR_USAGE, "\"num_processes\" (%s, line %d): found %lld, expected 1 to %d%s", file,
-                         line, (long long)ranks, MEGA_LAUNCH_MOST_RANKS,
+    mega_options_mistake(o, "\"num_processes\" (%s, line %d): found %lld, expected 1 to %d%s", file, line,
+                         (long long)ranks, MEGA_LAUNCH_MOST_RANKS,
                          ranks != -1 ? ""
                          : mega_options_command_bit(o) == FOR_PLAN
                              ? "; -1 leaves the number of ranks open: give --world-size N"

@@ -70,7 +70,7 @@ static mega_status build_shown_sentences(const mega_command_options *cfg, const 
     mega_gpt_data *built[MEGA_SPLIT_COUNT];
     MEGA_TRY(mega_gpt_data_build(&g, built));
     *out = built[MEGA_SPLIT_TRAIN];
-    return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_USAGE, "--split %s: leaves no document for training", g.split);
+    return *out != NULL ? MEGA_OK : MEGA_MISTAKE("--split %s: leaves no document for training", g.split);
 }
 
 mega_status mega_data_show_sentences(const mega_command_options *cfg, const char *prefix, const mega_tokenizer *t,
@@ -84,10 +84,10 @@ mega_status mega_data_show_sentences(const mega_command_options *cfg, const char
     mega_gpt_data *d = NULL;
     void *words = NULL;
     if (t == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--num-samples: %s has sentences (--split-sentences), whose samples have special tokens; give "
-                         "the tokenizer of the training (--tokenizer-type, --vocab-file)",
-                         prefix);
+        return MEGA_MISTAKE(
+            "--num-samples: %s has sentences (--split-sentences), whose samples have special tokens; give "
+            "the tokenizer of the training (--tokenizer-type, --vocab-file)",
+            prefix);
     mega_data_note_unread(cfg, of_gpt, "the samples are of one document each");
     if (is_t5) mega_data_note_unread(cfg, of_bert, "the samples are a T5's, for --decoder-seq-length is given");
     train.t5.mask_prob = train.bert.mask_prob;

@@ -37,11 +37,10 @@ static char *answer(dialog *d, const char *question)
     } else {
         const size_t n = strcspn(question, "\n");
         putchar('\n');
-        d->st =
-            MEGA_FAIL(MEGA_ERR_USAGE,
-                      "the input ends at the question \"%.*s\"; answer every question, each on a line of its own (an "
-                      "empty line is the default). Nothing was written",
-                      (int)(n < 160 ? n : 160), question);
+        d->st = MEGA_MISTAKE(
+            "the input ends at the question \"%.*s\"; answer every question, each on a line of its own (an "
+            "empty line is the default). Nothing was written",
+            (int)(n < 160 ? n : 160), question);
     }
     free(line);
     return text;

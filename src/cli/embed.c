@@ -26,8 +26,8 @@ static mega_status embed_add_line(const mega_loaded *l, const char *text, size_t
     const int32_t cls = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_CLS, "[CLS] <s>"),
                   sep = mega_tokenizer_role(l->tokenizer, MEGA_ROLE_SEP, "[SEP] </s>");
     if (cls < 0 || sep < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "the tokenizer (%s) lacks %s; expected that of an encoder such as BERT",
-                         mega_tokenizer_type(l->tokenizer), cls < 0 ? "[CLS]" : "[SEP]");
+        return MEGA_MISTAKE("the tokenizer (%s) lacks %s; expected that of an encoder such as BERT",
+                            mega_tokenizer_type(l->tokenizer), cls < 0 ? "[CLS]" : "[SEP]");
     if (!mega_array_reserve(&out->begin, &out->room, out->count + 2, sizeof *out->begin))
         return MEGA_NO_MEMORY("--input", "the list of its texts");
     out->begin[out->count] = out->ids.count;
@@ -49,8 +49,8 @@ static mega_status read_lines(const mega_loaded *l, const char *path, int64_t po
     char *text = NULL;
     size_t bytes = 0;
     if (positions < 2)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--seq-length %lld: a text is [CLS] and [SEP] at least; give 2 or more",
-                         (long long)positions);
+        return MEGA_MISTAKE("--seq-length %lld: a text is [CLS] and [SEP] at least; give 2 or more",
+                            (long long)positions);
     MEGA_TRY(mega_file_read_kind(path, "text in UTF-8", 0, &text, &bytes));
     mega_status st = MEGA_OK;
     const size_t mark = mega_encoding_mark_bytes(text, bytes);

@@ -44,15 +44,14 @@ static mega_status take_text(fill_session *s, const char *text, size_t bytes)
         mega_buffer name = {0};
         mega_status st = mega_tokenizer_decode(s->loaded.tokenizer, &s->mask, 1, &name);
         if (st == MEGA_OK)
-            st = MEGA_FAIL(MEGA_ERR_USAGE,
-                           "\"%.*s\": it has no %.*s, the mask of this model; write one where a token is wanted", shown,
-                           text, (int)name.size, name.data);
+            st = MEGA_MISTAKE("\"%.*s\": it has no %.*s, the mask of this model; write one where a token is wanted",
+                              shown, text, (int)name.size, name.data);
         mega_buffer_fini(&name);
         return st;
     }
     if (length > positions)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "\"%.*s…\": it has %lld tokens, and %lld fit, the %s; shorten it", shown, text,
-                         (long long)length, (long long)positions, is_said ? "--seq-length" : "model's positions");
+        return MEGA_MISTAKE("\"%.*s…\": it has %lld tokens, and %lld fit, the %s; shorten it", shown, text,
+                            (long long)length, (long long)positions, is_said ? "--seq-length" : "model's positions");
     s->masks += masks;
     s->longest = length > s->longest ? length : s->longest;
     s->most = masks > s->most ? masks : s->most;
@@ -92,8 +91,7 @@ static mega_status take_target(fill_session *s, const char *target)
     mega_status st = MEGA_OK;
     if (id < 0) {
         st = mega_encoder_encode_part(s->loaded.encoder, target, strlen(target), &ids);
-        if (st == MEGA_OK && ids.count == 0)
-            st = MEGA_FAIL(MEGA_ERR_USAGE, "--targets \"%s\": it is no token and has none", target);
+        if (st == MEGA_OK && ids.count == 0) st = MEGA_MISTAKE("--targets \"%s\": it is no token and has none", target);
         if (st == MEGA_OK) id = ids.id[0];
         if (st == MEGA_OK) st = mega_tokenizer_decode(s->loaded.tokenizer, &id, 1, &piece);
         const bool is_unknown = st == MEGA_OK && mega_tokenizer_is_special(s->loaded.tokenizer, id);

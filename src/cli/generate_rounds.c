@@ -59,10 +59,9 @@ static mega_status encode_nothing(const session *s, mega_ids *out)
     MEGA_TRY(mega_encoder_encode_special(s->loaded.encoder, "", 0, out));
     if (out->count > 0) return MEGA_OK;
     if (end < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "an empty prompt: the encoder would read the end of a text, and %s has "
-                         "neither [EOS] nor </s>; give a prompt",
-                         mega_tokenizer_type(s->loaded.tokenizer));
+        return MEGA_MISTAKE("an empty prompt: the encoder would read the end of a text, and %s has "
+                            "neither [EOS] nor </s>; give a prompt",
+                            mega_tokenizer_type(s->loaded.tokenizer));
     MEGA_TRY(mega_ids_reserve(out, 1));
     out->id[out->count++] = end;
     return MEGA_OK;
@@ -74,9 +73,9 @@ static mega_status encode_prompt(const session *s, const char *prompt, mega_ids 
     if (prompt[0] == '\0' || s->cfg->generate.add_bos) { /* unconditional: the model starts a new document */
         const int32_t eod = mega_tokenizer_eod(s->loaded.tokenizer);
         if (eod < 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s needs an end-of-document token, which %s has not",
-                             prompt[0] == '\0' ? "an empty prompt" : "--add_BOS",
-                             mega_tokenizer_type(s->loaded.tokenizer));
+            return MEGA_MISTAKE("%s needs an end-of-document token, which %s has not",
+                                prompt[0] == '\0' ? "an empty prompt" : "--add_BOS",
+                                mega_tokenizer_type(s->loaded.tokenizer));
         MEGA_TRY(mega_ids_reserve(out, 1));
         out->id[out->count++] = eod;
     }
@@ -126,8 +125,7 @@ static mega_status refuse_prompt(const session *s, sequence *q)
     const long long longest = positions - !generate_has_source(s);
     const char *why = generate_has_source(s) ? "fit" : "leave room for a new one";
     if (!s->has_lines)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "prompt of %lld tokens: the model has %lld positions, so at most %lld prompt tokens %s; shorten it: "
             "\"%.60s…\"",
             tokens, positions, longest, why, q->prompt);

@@ -48,8 +48,9 @@ static mega_status check_stop_token(const mega_command_options *cfg, const mega_
 {
     const int64_t id = cfg->generate.stop_token;
     if (id >= -1 && id < l->model.shape.vocab) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the model has ids 0 to %lld (-1: the end of document)",
-                     mega_options_origin(cfg->train.engine.options, "stop_token"), (long long)l->model.shape.vocab - 1);
+    return MEGA_MISTAKE("%s: the model has ids 0 to %lld (-1: the end of document)",
+                        mega_options_origin(cfg->train.engine.options, "stop_token"),
+                        (long long)l->model.shape.vocab - 1);
 }
 
 mega_status generate_rules_make(const mega_command_options *cfg, const mega_loaded *l, generate_ends *ends,

@@ -57,10 +57,10 @@ static mega_status check_prompts_came(const session *s)
 {
     const mega_generate_options *o = &s->cfg->generate;
     if (!is_first_rank(s) || s->next_index > 0 || asks_for_prompts(o)) return MEGA_OK; /* who was asked may leave */
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, or "
-                     "--num-samples N for texts that begin without a prompt",
-                     o->sample_input_file != NULL ? o->sample_input_file : "standard input");
+    return MEGA_MISTAKE(
+        "%s holds no prompt; give --prompt TEXT, --sample-input-file FILE with a prompt in each line, or "
+        "--num-samples N for texts that begin without a prompt",
+        o->sample_input_file != NULL ? o->sample_input_file : "standard input");
 }
 
 static mega_status run_file(session *s)
@@ -91,8 +91,7 @@ static mega_status check_conversation(const session *s)
     const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
     if (texts == 1 || !is_first_rank(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO))
         return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "prompts are read from the terminal, and %d data-parallel ranks generate only when every rank has a "
         "prompt; start only the %d ranks of one copy of the model, or give the prompts by --prompt TEXT or "
         "--sample-input-file FILE",
@@ -123,8 +122,8 @@ static mega_status open_generator(session *s)
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
     MEGA_TRY(check_beams_of_source(s));
     if (o->batch > MEGA_CLI_MOST_BATCH)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--batch %lld: at most %d texts are made at the same time",
-                         (long long)o->batch, MEGA_CLI_MOST_BATCH);
+        return MEGA_MISTAKE("--batch %lld: at most %d texts are made at the same time", (long long)o->batch,
+                            MEGA_CLI_MOST_BATCH);
     MEGA_TRY(generate_rules_make(s->cfg, &s->loaded, &s->ends, &s->rules));
     s->rules.token = generate_stream_token;
     if (o->return_logits != NULL) s->rules.logits = generate_stream_logits;
@@ -166,10 +165,10 @@ static mega_status open_genfile(session *s)
     const char *path = s->cfg->generate.genfile;
     if (path == NULL || !is_first_rank(s)) return MEGA_OK;
     if (reads_conversation(&s->cfg->generate) && mega_file_same("/dev/stdin", path))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--genfile %s: standard input is the same file, which would be emptied before its prompts are "
-                         "read; give another name",
-                         path);
+        return MEGA_MISTAKE(
+            "--genfile %s: standard input is the same file, which would be emptied before its prompts are "
+            "read; give another name",
+            path);
     return generate_output_open(&s->genfile, "--genfile", path);
 }
 

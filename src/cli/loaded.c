@@ -132,7 +132,7 @@ mega_status mega_loaded_check(mega_loaded *l, mega_command_options *cfg)
     check_shape(&wrong, cfg, &l->model.shape);
     mega_status st = open_tokenizer(l, cfg, &wrong);
     if (st == MEGA_OK && wrong.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the model in %s:%s", l->model.folder, wrong.data);
+        st = MEGA_MISTAKE("options that contradict the model in %s:%s", l->model.folder, wrong.data);
     mega_buffer_fini(&wrong);
     return st;
 }
@@ -141,8 +141,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
 {
     const char *command = mega_options_command(cfg->train.engine.options);
     if (cfg->train.load == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face folder");
+        return MEGA_MISTAKE("--load: not given; expected a --save folder of pretrain_gpt or a Hugging Face folder");
     MEGA_TRY(mega_team_create((int)cfg->train.engine.backend.num_threads, &l->team));
     mega_team_stop_on(l->team, mega_signals_stop());
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,

@@ -27,8 +27,8 @@ static mega_status check_type(const mega_command_options *cfg, const mega_model_
                           : shape->net.is_encoder         ? MERGE_ENCODER
                                                           : MERGE_DECODER;
     if (shape != NULL && is == wanted) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--model-type %s: found %s in %s, expected %s", type,
-                     shape == NULL ? "a model that is none of transformers" : found[is], folder, expected[wanted]);
+    return MEGA_MISTAKE("--model-type %s: found %s in %s, expected %s", type,
+                        shape == NULL ? "a model that is none of transformers" : found[is], folder, expected[wanted]);
 }
 
 static mega_status check_stages(const mega_command_options *cfg, const mega_model_shape *shape)
@@ -37,10 +37,9 @@ static mega_status check_stages(const mega_command_options *cfg, const mega_mode
     if (shape == NULL) return MEGA_OK;
     const int64_t layers = shape->num_layers + (shape->net.t5 != MEGA_T5_NONE ? shape->net.decoder_layers : 0);
     if (stages <= layers) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--target-pipeline-model-parallel-size %lld: the model has %lld layers; give at most "
-                     "that",
-                     (long long)stages, (long long)layers);
+    return MEGA_MISTAKE("--target-pipeline-model-parallel-size %lld: the model has %lld layers; give at most "
+                        "that",
+                        (long long)stages, (long long)layers);
 }
 
 /* Compares the options with the folder. */

@@ -52,14 +52,13 @@ static mega_status check_name(const project *p)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const size_t length = strspn(p->name, letters);
     if (length == 0 || length > NAME_MOST || p->name[length] != '\0' || strchr("_-", p->name[0]) != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "the name \"%s\": expected at most %d letters, digits, - and _, the first a letter or a digit",
-                         p->name, (int)NAME_MOST);
+        return MEGA_MISTAKE(
+            "the name \"%s\": expected at most %d letters, digits, - and _, the first a letter or a digit", p->name,
+            (int)NAME_MOST);
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
         if (strcmp(p->name, taken[i]) == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "the name \"%s\": a file, a folder or a command of the project has it; take another",
-                             p->name);
+            return MEGA_MISTAKE("the name \"%s\": a file, a folder or a command of the project has it; take another",
+                                p->name);
     return MEGA_OK;
 }
 
@@ -68,13 +67,12 @@ static mega_status new_check_folder(const project *p)
     struct stat s;
     mega_names names = {0};
     if (lstat(p->folder, &s) != 0) return mega_folder_try(p->parent);
-    if (!S_ISDIR(s.st_mode))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s is there and not a folder; give another name", p->folder);
+    if (!S_ISDIR(s.st_mode)) return MEGA_MISTAKE("%s is there and not a folder; give another name", p->folder);
     MEGA_TRY(mega_folder_list(p->folder, &names));
-    const mega_status st =
-        names.count == 0 ? mega_folder_try(p->parent)
-                         : MEGA_FAIL(MEGA_ERR_USAGE, "the folder %s is there and not empty (%s%s); give another name",
-                                     p->folder, names.name[0], names.count > 1 ? ", …" : "");
+    const mega_status st = names.count == 0
+                               ? mega_folder_try(p->parent)
+                               : MEGA_MISTAKE("the folder %s is there and not empty (%s%s); give another name",
+                                              p->folder, names.name[0], names.count > 1 ? ", …" : "");
     mega_names_fini(&names);
     return st;
 }
@@ -83,11 +81,10 @@ static mega_status find_text(project *p, const char *text)
 {
     if (text == NULL) return MEGA_OK;
     MEGA_TRY(mega_path_check_access(text));
-    if (mega_folder_exists(text))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--text %s: is a folder; expected a text file", text);
+    if (mega_folder_exists(text)) return MEGA_MISTAKE("--text %s: is a folder; expected a text file", text);
     if (!mega_file_exists(text)) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--text %s: there is no such file", text);
     if (!mega_file_is_regular(text))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--text %s: is not a file that can be read again; expected a text file", text);
+        return MEGA_MISTAKE("--text %s: is not a file that can be read again; expected a text file", text);
     p->text = realpath(text, NULL);
     return p->text != NULL ? MEGA_OK : MEGA_NO_MEMORY("new", "the name of the text");
 }
@@ -97,14 +94,13 @@ static void new_check(mega_command_options *cfg)
 {
     project p = {0};
     if (mega_options_positional(cfg->train.engine.options)->count == 0) {
-        mega_options_add_mistake(cfg->train.engine.options,
-                                 MEGA_FAIL(MEGA_ERR_USAGE, "missing: PROJECT, the folder to make"));
+        mega_options_add_mistake(cfg->train.engine.options, MEGA_MISTAKE("missing: PROJECT, the folder to make"));
     } else if (mega_options_positional(cfg->train.engine.options)->count > 1) {
         mega_options_add_mistake(cfg->train.engine.options,
-                                 MEGA_FAIL(MEGA_ERR_USAGE, "found %d names (%s, %s…), expected one: the folder to make",
-                                           (int)mega_options_positional(cfg->train.engine.options)->count,
-                                           mega_options_positional(cfg->train.engine.options)->item[0],
-                                           mega_options_positional(cfg->train.engine.options)->item[1]));
+                                 MEGA_MISTAKE("found %d names (%s, %s…), expected one: the folder to make",
+                                              (int)mega_options_positional(cfg->train.engine.options)->count,
+                                              mega_options_positional(cfg->train.engine.options)->item[0],
+                                              mega_options_positional(cfg->train.engine.options)->item[1]));
     } else {
         mega_status st = project_read(&p, cfg);
         if (st == MEGA_OK) st = check_name(&p);

@@ -58,12 +58,12 @@ static mega_status check_language(const mega_command_options *cfg)
     const bool has_folder = folder != NULL && mega_folder_exists(folder);
     mega_free(folder);
     if (has_folder) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: a language whose ends of sentences are not known here; expected english, german, french, "
-                     "greek, russian, chinese, japanese, korean, thai, hindi, urdu or another language of Europe or "
-                     "India, by its English name or its code of two letters; english, where sentences end with . ? and "
-                     "! too",
-                     mega_options_origin(cfg->train.engine.options, "lang"));
+    return MEGA_MISTAKE(
+        "%s: a language whose ends of sentences are not known here; expected english, german, french, "
+        "greek, russian, chinese, japanese, korean, thai, hindi, urdu or another language of Europe or "
+        "India, by its English name or its code of two letters; english, where sentences end with . ? and "
+        "! too",
+        mega_options_origin(cfg->train.engine.options, "lang"));
 }
 
 static void preprocess_check(mega_command_options *cfg)

@@ -39,7 +39,7 @@ static void rule_evaluation_alone(mega_command_options *cfg)
     const char *eval = mega_options_typed(cfg->train.engine.options, "do_eval");
     const char *train = mega_options_typed(cfg->train.engine.options, "do_train");
     if (eval == NULL || train != NULL || cfg->train.skip_train) return;
-    mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+    mega_options_mistake(cfg->train.engine.options,
                          "%s without --do_train evaluates and does not train elsewhere; here that is --skip-train",
                          eval);
 }
@@ -52,27 +52,27 @@ static void rule_vocabulary(mega_command_options *cfg)
     const int64_t least = mega_trainer_least(type), size = cfg->train_tokenizer.vocab_size;
     const bool bpe = strcmp(type, "GPT2BPETokenizer") == 0;
     if (strcmp(type, "ByteTokenizer") == 0 || strcmp(type, "NullTokenizer") == 0) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
+        mega_options_mistake(o, "%s has nothing to learn; use GPT2BPETokenizer or CharTokenizer",
                              mega_options_origin(o, "tokenizer_type"));
     } else if (least == 0 && strcmp(type, "CharTokenizer") != 0) {
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "%s is read from the files of others; use GPT2BPETokenizer, BertWordPieceLowerCase, "
                              "BertWordPieceCase, SentencePieceTokenizer, GPTSentencePieceTokenizer or CharTokenizer",
                              mega_options_origin(o, "tokenizer_type"));
     } else if (least > 0 && size == 0 && !mega_options_is_given(o, "vocab_size")) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --vocab-size N; %s32000 is usual",
+        mega_options_mistake(o, "missing: --vocab-size N; %s32000 is usual",
                              bpe ? "256 bytes and the end of document come first, " : "");
     } else if (size > 0 && size < least) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: %s; give %lld or more", mega_options_origin(o, "vocab_size"),
+        mega_options_mistake(o, "%s: %s; give %lld or more", mega_options_origin(o, "vocab_size"),
                              bpe ? "a byte-level vocabulary has 256 bytes and the end of document"
                                  : "a vocabulary has special tokens and at least one character",
                              (long long)least);
     }
     if (least == 4 && mega_options_is_given(o, "min_frequency"))
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: Unigram merges no pairs; leave the option out",
+        mega_options_mistake(o, "%s: Unigram merges no pairs; leave the option out",
                              mega_options_origin(o, "min_frequency"));
     if (least != 4 && mega_options_is_given(o, "character_coverage"))
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "%s: Unigram alone leaves characters out (--tokenizer-type SentencePieceTokenizer); leave "
                              "the option out",
                              mega_options_origin(o, "character_coverage"));
@@ -82,11 +82,9 @@ static void rule_tokenizer_training(mega_command_options *cfg)
 {
     const mega_train_tokenizer_options *o = &cfg->train_tokenizer;
     if (o->input.count == 0)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --input FILE…, the text to learn from");
+        mega_options_mistake(cfg->train.engine.options, "missing: --input FILE…, the text to learn from");
     if (o->output == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --output FOLDER, where the vocabulary is written");
+        mega_options_mistake(cfg->train.engine.options, "missing: --output FOLDER, where the vocabulary is written");
     rule_vocabulary(cfg);
 }
 
@@ -105,7 +103,7 @@ static void rule_sentences(mega_command_options *cfg)
     for (size_t i = 0; i < sizeof option / sizeof option[0]; i++) {
         if (!option[i].on) continue;
         if (!p->split_sentences)
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s only goes with --split-sentences; add it, or leave this out",
+            mega_options_mistake(o, "%s only goes with --split-sentences; add it, or leave this out",
                                  mega_options_origin(o, option[i].dest));
         else if (option[i].path != NULL && !mega_file_exists(option[i].path))
             mega_options_problem(o, MEGA_ERR_NOT_FOUND, "%s: there is no file %s",
@@ -113,7 +111,7 @@ static void rule_sentences(mega_command_options *cfg)
     }
     const char *folder = p->save_sentence_parameters, *there = "abbrev_types.txt";
     if (folder != NULL && mega_file_exists(mega_options_text(o, "%s/%s", folder, there)))
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "--save-sentence-parameters %s: there is %s already; nothing was changed: give another "
                              "folder, or move it away",
                              folder, there);
@@ -123,9 +121,9 @@ static void rule_preprocessing(mega_command_options *cfg)
 {
     rule_sentences(cfg);
     if (cfg->preprocess.input.count == 0)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --input FILE…, the text to read");
+        mega_options_mistake(cfg->train.engine.options, "missing: --input FILE…, the text to read");
     if (cfg->preprocess.output_prefix == NULL) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "missing: --output-prefix PREFIX, of PREFIX_text_document.bin and .idx");
     }
 }
@@ -133,7 +131,7 @@ static void rule_preprocessing(mega_command_options *cfg)
 static void rule_server(mega_command_options *cfg)
 {
     if (cfg->train.load == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+        mega_options_mistake(cfg->train.engine.options, "missing: --load FOLDER, the trained model");
 }
 
 static void rule_embed(mega_command_options *cfg)
@@ -144,36 +142,33 @@ static void rule_embed(mega_command_options *cfg)
                   {cfg->embed.input, "--input FILE, with a text a line"},
                   {cfg->embed.output, "--output FILE.npy, where the embeddings are written"}};
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
-        if (needed[i].value == NULL)
-            mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: %s", needed[i].says);
+        if (needed[i].value == NULL) mega_options_mistake(cfg->train.engine.options, "missing: %s", needed[i].says);
     if (cfg->embed.output != NULL && !mega_path_ends_with(cfg->embed.output, ".npy"))
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy",
+        mega_options_mistake(cfg->train.engine.options, "%s: expected a file whose name ends with .npy",
                              mega_options_origin(cfg->train.engine.options, "output"));
 }
 
 static void rule_fill_mask(mega_command_options *cfg)
 {
-    if (cfg->train.load == NULL)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the encoder");
+    if (cfg->train.load == NULL) mega_options_mistake(cfg->train.engine.options, "missing: --load FOLDER, the encoder");
     if (cfg->embed.input == NULL && cfg->embed.text.count == 0)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "missing: --text TEXT with a mask, or --input FILE, with such a text a line");
     if (cfg->embed.top_k == 0) /* a range would refuse the 0 of generate_samples_gpt in files of options */
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "--top_k 0: expected 1 or more tokens of a mask");
+        mega_options_mistake(cfg->train.engine.options, "--top_k 0: expected 1 or more tokens of a mask");
 }
 
 static void rule_tasks(mega_command_options *cfg)
 {
     const bool classifies = mega_train_classifies(&cfg->train);
     if (cfg->train.load == NULL && !classifies)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+        mega_options_mistake(cfg->train.engine.options, "missing: --load FOLDER, the trained model");
     if (cfg->train.classify.task == NULL && !mega_options_is_given(cfg->train.engine.options, "task"))
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "missing: --task LM_LOSS, WIKITEXT103, LAMBADA" MEGA_LABELLED_TASKS(MEGA_LABELLED_LISTED));
     if (cfg->train.classify.valid_data.count == 0)
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
-                             "missing: --valid-data FILE…, the %s to evaluate", classifies ? "samples" : "text");
+        mega_options_mistake(cfg->train.engine.options, "missing: --valid-data FILE…, the %s to evaluate",
+                             classifies ? "samples" : "text");
 }
 
 /* Megatron's tool leaves the optimizer out by itself. */
@@ -181,19 +176,17 @@ static void rule_merge(mega_command_options *cfg)
 {
     mega_options *o = cfg->train.engine.options;
     if (cfg->merge.model_type == NULL && !mega_options_is_given(o, "model_type"))
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "missing: --model-type GPT, T5, BERT" MEGA_LABELLED_TASKS(MEGA_LABELLED_LISTED));
-    if (cfg->train.load == NULL) mega_options_problem(o, MEGA_ERR_USAGE, "missing: --load FOLDER, the checkpoint");
+        mega_options_mistake(o, "missing: --model-type GPT, T5, BERT" MEGA_LABELLED_TASKS(MEGA_LABELLED_LISTED));
+    if (cfg->train.load == NULL) mega_options_mistake(o, "missing: --load FOLDER, the checkpoint");
     if (cfg->train.no_save_optim)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "%s: the copy is whole, with the optimizer's state if there is one; leave it out",
+        mega_options_mistake(o, "%s: the copy is whole, with the optimizer's state if there is one; leave it out",
                              mega_options_origin(o, "no_save_optim"));
 }
 
 static void rule_plot(mega_command_options *cfg)
 {
     if (mega_options_positional(cfg->train.engine.options)->count == 0) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "missing: the metrics files to draw (made by pretrain_gpt --metrics-file FILE)");
     }
 }
@@ -201,7 +194,7 @@ static void rule_plot(mega_command_options *cfg)
 static void rule_report(mega_command_options *cfg)
 {
     if (mega_options_positional(cfg->train.engine.options)->count == 0) {
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "missing: the runs to show: metrics files (made by pretrain_gpt --metrics-file FILE), or "
                              "folders that hold one each");
     }
@@ -221,11 +214,11 @@ static void rules_check_outputs(mega_command_options *cfg)
     for (size_t a = 0; a < MEGA_COUNT(file); a++) {
         for (size_t b = a + 1; b < MEGA_COUNT(file); b++) {
             if (file[a].path == NULL || file[b].path == NULL || !mega_file_same(file[a].path, file[b].path)) continue;
-            mega_options_problem(
-                cfg->train.engine.options, MEGA_ERR_USAGE, "%s and %s are the same file, which %s; give another name",
-                mega_options_origin(cfg->train.engine.options, file[a].dest),
-                mega_options_origin(cfg->train.engine.options, file[b].dest),
-                file[a].read ? "would be emptied before its prompts are read" : "both would overwrite");
+            mega_options_mistake(cfg->train.engine.options, "%s and %s are the same file, which %s; give another name",
+                                 mega_options_origin(cfg->train.engine.options, file[a].dest),
+                                 mega_options_origin(cfg->train.engine.options, file[b].dest),
+                                 file[a].read ? "would be emptied before its prompts are read"
+                                              : "both would overwrite");
         }
     }
 }
@@ -270,7 +263,7 @@ static bool replaces_metrics(mega_command_options *cfg, const char *dest, const 
     const mega_list *files = mega_options_positional(cfg->train.engine.options);
     for (size_t i = 0; path != NULL && i < files->count; i++) {
         if (!mega_file_same(path, files->item[i])) continue;
-        mega_options_problem(cfg->train.engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->train.engine.options,
                              "--%s %s: this is the metrics file %s, which the %s would replace; give another name, "
                              "such as %s.%s",
                              dest, path, files->item[i], what, files->item[i], example);

@@ -8,7 +8,7 @@ void cli_rule_generation(mega_command_options *cfg)
 {
     mega_options *o = cfg->train.engine.options;
     const mega_generate_options *g = &cfg->generate;
-    if (cfg->train.load == NULL) mega_options_problem(o, MEGA_ERR_USAGE, "missing: --load FOLDER, the trained model");
+    if (cfg->train.load == NULL) mega_options_mistake(o, "missing: --load FOLDER, the trained model");
     const struct {
         const char *dest;
         bool on;
@@ -20,30 +20,28 @@ void cli_rule_generation(mega_command_options *cfg)
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
         if (!sources[i].on) continue;
         if (first != NULL)
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say where the prompts come from; give one",
+            mega_options_mistake(o, "%s and %s both say where the prompts come from; give one",
                                  mega_options_origin(o, first), mega_options_origin(o, sources[i].dest));
         first = sources[i].dest;
     }
     if (g->sample_output_file != NULL && g->sample_input_file == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
+        mega_options_mistake(o, "%s goes with --sample-input-file FILE; in every other mode --genfile FILE is written",
                              mega_options_origin(o, "sample_output_file"));
     if (g->sample_input_file != NULL && g->sample_output_file == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "missing: --sample-output-file FILE, where the texts are written: %s is no regular file, "
                              "beside which a file could be",
                              mega_options_origin(o, "sample_input_file"));
     if (g->interactive && cfg->train.engine.data_parallel_size > 1)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "%s: %lld data-parallel ranks were started, and they generate only when every rank has a prompt; start "
             "only the %lld ranks of one copy of the model, or give the prompts by --prompt TEXT or "
             "--sample-input-file FILE",
             mega_options_origin(o, "interactive"), (long long)cfg->train.engine.data_parallel_size,
             (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
     if (g->temperature == 0)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "%s must be greater than 0; --greedy takes the most probable token every time",
+        mega_options_mistake(o, "%s must be greater than 0; --greedy takes the most probable token every time",
                              mega_options_origin(o, "temperature"));
 }
 
@@ -54,19 +52,19 @@ void cli_rule_drawing(mega_command_options *cfg)
     mega_options *o = cfg->train.engine.options;
     const char *file = g->return_logits;
     if (g->top_p_decay > 0 && g->top_p == 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --top_p P, the probability that decays",
+        mega_options_mistake(o, "%s goes with --top_p P, the probability that decays",
                              mega_options_origin(o, "top_p_decay"));
     if (g->top_p_bound > g->top_p)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: --top_p does not decay below it, so it is at most --top_p (%g)",
+        mega_options_mistake(o, "%s: --top_p does not decay below it, so it is at most --top_p (%g)",
                              mega_options_origin(o, "top_p_bound"), g->top_p);
     if (g->logprobs && g->genfile == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --genfile FILE, where they are written",
+        mega_options_mistake(o, "%s goes with --genfile FILE, where they are written",
                              mega_options_origin(o, "logprobs"));
     if (file != NULL && !mega_path_ends_with(file, ".npy") && !mega_path_ends_with(file, ".safetensors"))
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected a file whose name ends with .npy or .safetensors",
+        mega_options_mistake(o, "%s: expected a file whose name ends with .npy or .safetensors",
                              mega_options_origin(o, "return_logits"));
     if (file != NULL && cfg->train.engine.data_parallel_size > 1)
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "%s: %lld data-parallel ranks were started, and the logits of one copy of the model are "
                              "written; start only its %lld ranks",
                              mega_options_origin(o, "return_logits"), (long long)cfg->train.engine.data_parallel_size,
@@ -94,7 +92,7 @@ void cli_rule_beams(mega_command_options *cfg)
                 {"min_p", NULL, g->min_p != 0}};
     if (g->num_beams == 1) {
         if (g->beam_rules == 0 && g->early_stopping != 0)
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --num-beams N --beam-rules transformers",
+            mega_options_mistake(o, "%s goes with --num-beams N --beam-rules transformers",
                                  mega_options_origin(o, "early_stopping"));
         return;
     }
@@ -104,8 +102,7 @@ void cli_rule_beams(mega_command_options *cfg)
                 o, MEGA_ERR_UNSUPPORTED, "%s: a beam search (%s) does not follow it: %s; leave one of them out",
                 mega_options_origin(o, rows[i].dest), mega_options_origin(o, "num_beams"), rows[i].why);
     if (g->beam_rules == 0 && g->early_stopping != 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s goes with --beam-rules transformers",
-                             mega_options_origin(o, "early_stopping"));
+        mega_options_mistake(o, "%s goes with --beam-rules transformers", mega_options_origin(o, "early_stopping"));
     for (size_t i = 0; i < MEGA_COUNT(idle); i++)
         if (idle[i].on)
             mega_warn("%s has no effect beside --num-beams: nothing is drawn", mega_options_origin(o, idle[i].dest));

@@ -59,16 +59,14 @@ static int64_t tasks_count_words(const char *text, size_t bytes)
 static mega_status check_ids(const mega_loaded *l, const char *path, const reading *r)
 {
     if (r->ids.count < 2)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--valid-data %s: %zu bytes, %lld tokens; at least 2 tokens are needed, for the first has "
-                         "nothing before it; give a longer text",
-                         path, r->bytes, (long long)r->ids.count);
+        return MEGA_MISTAKE("--valid-data %s: %zu bytes, %lld tokens; at least 2 tokens are needed, for the first has "
+                            "nothing before it; give a longer text",
+                            path, r->bytes, (long long)r->ids.count);
     for (int64_t i = 0; i < r->ids.count; i++) {
         if (r->ids.id[i] < l->model.shape.vocab) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--valid-data %s: token %lld has id %d, the model's vocabulary has %lld; this is not the "
-                         "tokenizer the model was trained with",
-                         path, (long long)i, r->ids.id[i], (long long)l->model.shape.vocab);
+        return MEGA_MISTAKE("--valid-data %s: token %lld has id %d, the model's vocabulary has %lld; this is not the "
+                            "tokenizer the model was trained with",
+                            path, (long long)i, r->ids.id[i], (long long)l->model.shape.vocab);
     }
     return MEGA_OK;
 }
@@ -76,8 +74,7 @@ static mega_status check_ids(const mega_loaded *l, const char *path, const readi
 mega_status mega_task_open(const mega_command_options *cfg, const char *path, bool json_lines, mega_documents **out)
 {
     if (json_lines && cfg->tasks.input_format == MEGA_INPUT_TEXT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--input-format text: %s reads JSON lines alone; leave it out",
-                         cfg->train.classify.task);
+        return MEGA_MISTAKE("--input-format text: %s reads JSON lines alone; leave it out", cfg->train.classify.task);
     const mega_document_format format =
         json_lines ? MEGA_DOCUMENT_JSON_LINES : (mega_document_format)cfg->tasks.input_format;
     const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = format};

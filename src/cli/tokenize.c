@@ -66,8 +66,7 @@ static mega_status tokenize_read_text(mega_buffer *out, const mega_command_optio
     const mega_tokenize_options *o = &cfg->tokenize;
     const int sources = (mega_options_positional(cfg->train.engine.options)->count > 0) + (o->text != NULL) +
                         (o->input != NULL) + (o->ids.count > 0);
-    if (sources > 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%d of TEXT, --text, --input and --ids are given; give one", sources);
+    if (sources > 1) return MEGA_MISTAKE("%d of TEXT, --text, --input and --ids are given; give one", sources);
     if (o->text != NULL) mega_buffer_puts(out, o->text);
     for (size_t i = 0; i < mega_options_positional(cfg->train.engine.options)->count; i++)
         mega_buffer_printf(out, "%s%s", i == 0 ? "" : " ", mega_options_positional(cfg->train.engine.options)->item[i]);
@@ -90,8 +89,7 @@ static mega_status read_ids(const mega_list *list, mega_ids *out)
             char *end;
             const long id = strtol(at, &end, 10);
             if (end == at || strchr(" ,]\t\n", *end) == NULL || id < 0 || id > INT32_MAX)
-                return MEGA_FAIL(MEGA_ERR_USAGE, "--ids: '%s' is not an id; expected integers such as --ids 15496 995",
-                                 at);
+                return MEGA_MISTAKE("--ids: '%s' is not an id; expected integers such as --ids 15496 995", at);
             MEGA_TRY(mega_ids_reserve(out, 1));
             out->id[out->count++] = (int32_t)id;
             at = end;

@@ -205,7 +205,7 @@ mega_status mega_options_set(mega_options *o, const char *dest, const char *text
         MEGA_TRY(mega_value_set_list(o, i, &text, 1));
     } else {
         const char *reason = mega_value_check(o, row, text);
-        if (reason != NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: %s", row->name, reason);
+        if (reason != NULL) return MEGA_MISTAKE("--%s: %s", row->name, reason);
         MEGA_TRY(mega_value_set(o, i, text));
     }
     o->entry[i].source = source;

@@ -131,8 +131,7 @@ bool mega_environment_mistake(size_t *at, char *out, size_t size)
 void mega_options_rule_environment(mega_options *o)
 {
     char text[512];
-    for (size_t at = 0; mega_environment_mistake(&at, text, sizeof text);)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s", text);
+    for (size_t at = 0; mega_environment_mistake(&at, text, sizeof text);) mega_options_mistake(o, "%s", text);
 }
 
 /* Warns only about names close to a known one: other names with the prefix MEGA_ belong to scripts

@@ -115,7 +115,7 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     const mega_command *row = mega_command_find(of, command);
     mega_arena arena = {0};
     option_table t;
-    if (row == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command; megalith help lists them", command);
+    if (row == NULL) return MEGA_MISTAKE("\"%s\" is not a command; megalith help lists them", command);
     if (row->bit == 0) {
         mega_buffer_printf(out, "usage: megalith %s\n\n%s\n", row->name, row->summary);
         return mega_buffer_check(out, "the help text");

@@ -149,7 +149,7 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
     }
     if (row->kind == MEGA_OPTION_BOOL && count == 1) {
         const char *reason = mega_value_check(p->o, row, values[0]);
-        if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        if (reason != NULL) mega_options_mistake(p->o, "%s: %s", typed, reason);
         if (reason != NULL || strchr("fF0", values[0][0]) != NULL) return;
     }
     apply_parts(p, row->successor, typed, values, count, position);
@@ -161,7 +161,7 @@ static void apply_not_implemented(parser *p, const mega_option_row *row, const c
     /* the neutral value depends on another option, so a rule decides later */
     if (row->neutral != NULL && row->neutral[0] == '=') return;
     const char *reason = row->kind == MEGA_OPTION_BOOL ? mega_value_check(p->o, row, text) : NULL;
-    if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+    if (reason != NULL) mega_options_mistake(p->o, "%s: %s", typed, reason);
     if (reason != NULL || mega_value_is_neutral(row, text)) return;
     mega_options_problem(p->o, MEGA_ERR_UNSUPPORTED, "%s%s%s is %s%s%s%s: %s", typed, flag ? "" : " ", flag ? "" : text,
                          row->answer == MEGA_ANSWER_REFUSED ? "refused" : "not implemented yet",
@@ -176,7 +176,7 @@ static void apply_value(parser *p, size_t index, const char *typed, const char *
     for (size_t i = 0; i < count; i++) {
         const char *reason = mega_value_check(p->o, row, values[i]);
         if (reason == NULL) continue;
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        mega_options_mistake(p->o, "%s: %s", typed, reason);
         entry_of(p, index)->is_wrong = true;
         return;
     }
@@ -207,7 +207,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
     if (row->answer == MEGA_ANSWER_NO_EFFECT) {
         const char *reason = NULL;
         for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->o, row, values[i]);
-        if (reason != NULL) mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: %s", typed, reason);
+        if (reason != NULL) mega_options_mistake(p->o, "%s: %s", typed, reason);
         return;
     }
     apply_value(p, index, typed, values, count);
@@ -261,8 +261,7 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
     if (typed[1] == '-') return false;
     const size_t index = mega_option_find(p->table, name, length, p->command);
     if (index != SIZE_MAX)
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s: options begin with two dashes: write --%.*s", typed,
-                             (int)length, name);
+        mega_options_mistake(p->o, "%s: options begin with two dashes: write --%.*s", typed, (int)length, name);
     return index != SIZE_MAX;
 }
 
@@ -293,20 +292,18 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
     const bool is_short =
         matches > 0 && mega_option_name_equal(mega_options_text(p->o, "%.*s", (int)length, longer[0]), name, length);
     if (is_short && (matches == 1 || near == NULL)) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; names are not abbreviated: write %s",
-                             typed, command, listed(p, longer, matches));
+        mega_options_mistake(p->o, "%s is not an option of %s; names are not abbreviated: write %s", typed, command,
+                             listed(p, longer, matches));
     } else if (near != NULL) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean --%s?", typed, command,
-                             near);
+        mega_options_mistake(p->o, "%s is not an option of %s; did you mean --%s?", typed, command, near);
     } else if (matches > 0) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; did you mean %s?", typed, command,
+        mega_options_mistake(p->o, "%s is not an option of %s; did you mean %s?", typed, command,
                              listed(p, longer, matches));
     } else if (p->o->command == NULL) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; %s lists them", typed, command,
-                             p->table->of->instead);
+        mega_options_mistake(p->o, "%s is not an option of %s; %s lists them", typed, command, p->table->of->instead);
     } else {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s; its options: megalith %s --help", typed,
-                             command, command);
+        mega_options_mistake(p->o, "%s is not an option of %s; its options: megalith %s --help", typed, command,
+                             command);
     }
 }
 
@@ -319,12 +316,11 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     if (owners_set != 0) {
         char owners[256];
         mega_command_names(p->table->of, owners_set, owners, sizeof owners);
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is an option of %s, not of %s", typed, owners, command);
+        mega_options_mistake(p->o, "%s is an option of %s, not of %s", typed, owners, command);
     } else {
         const mega_composition *of = p->table->of;
         const char *elsewhere = remark == NULL && of->elsewhere != NULL ? of->elsewhere(p->o, name, length) : remark;
-        if (elsewhere != NULL)
-            mega_options_problem(p->o, MEGA_ERR_USAGE, "%s is not an option of %s: %s", typed, command, elsewhere);
+        if (elsewhere != NULL) mega_options_mistake(p->o, "%s is not an option of %s: %s", typed, command, elsewhere);
         else
             misspelt_option(p, typed, name, length);
     }
@@ -345,16 +341,14 @@ static void take_positional(parser *p, const char *word)
 {
     mega_options *o = p->o;
     if (strncmp(word, "\u2013", 3) == 0 || strncmp(word, "\u2014", 3) == 0) {
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
+        mega_options_mistake(o, "\"%s\" (argument %d) begins with a long dash, as web pages print it; write --%s", word,
                              p->at, word + 3);
         p->at += (int)values_after(p, p->at + 1, MEGA_OPTION_LIST);
         return;
     }
     if (o->command == NULL || o->command->positional == NULL) {
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
-            "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --", word, p->at,
+        mega_options_mistake(
+            o, "\"%s\" (argument %d) belongs to no option; %s takes options alone, each beginning with --", word, p->at,
             reader_of(p));
         return;
     }
@@ -418,12 +412,12 @@ static void take_option(parser *p, char *word)
     }
     size_t count = equals != NULL || flag ? 0 : values_after(p, p->at + 1, row->kind);
     if (flag && equals != NULL) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s takes no value, found \"%s\"", typed, one[0]);
+        mega_options_mistake(p->o, "%s takes no value, found \"%s\"", typed, one[0]);
     } else if (equals != NULL || (row->kind == MEGA_OPTION_BOOL && count == 0)) {
         apply(p, index, typed, one, 1, position);
     } else if (count == 0 && !flag && row->kind != MEGA_OPTION_ANY) {
-        mega_options_problem(p->o, MEGA_ERR_USAGE, "%s needs a value%s%s", typed,
-                             row->choices != NULL ? ", one of " : "", row->choices != NULL ? row->choices : "");
+        mega_options_mistake(p->o, "%s needs a value%s%s", typed, row->choices != NULL ? ", one of " : "",
+                             row->choices != NULL ? row->choices : "");
     } else {
         const char *const *values = (const char *const *)(p->argv + p->at + 1);
         if (flag &&
@@ -439,8 +433,7 @@ mega_status mega_options_read(mega_options *o, const char *command, int argc, ch
     const mega_composition *of = o->table.of;
     o->command = command != NULL ? mega_command_find(of, command) : NULL;
     if (command != NULL && (o->command == NULL || o->command->bit == 0)) {
-        return MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\" is not a command that takes options; megalith help lists them",
-                         command);
+        return MEGA_MISTAKE("\"%s\" is not a command that takes options; megalith help lists them", command);
     }
     parser p = {o, &o->table, mega_options_command_bit(o), argc, argv, 1, ""};
     for (; p.at < argc; p.at++) {

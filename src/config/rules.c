@@ -40,7 +40,7 @@ void mega_options_rule_most(mega_options *o)
         if (o->entry[w.index].source == MEGA_SET_BY_DEFAULT) continue;
         memcpy(&value, mega_value_at(o, w.index), sizeof value);
         if (value <= w.row->most) continue;
-        mega_options_problem(o, USAGE, "%s must be at most %lld", mega_options_origin(o, mega_option_dest(w.row, dest)),
+        mega_options_mistake(o, "%s must be at most %lld", mega_options_origin(o, mega_option_dest(w.row, dest)),
                              (long long)w.row->most);
     }
 }

@@ -226,7 +226,7 @@ static mega_status store(mega_options *o, size_t index, const char *text)
     case MEGA_OPTION_APPEND:
     case MEGA_OPTION_INT3: break;
     }
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: \"%s\" is not a value it can take", row->name, text);
+    return MEGA_MISTAKE("--%s: \"%s\" is not a value it can take", row->name, text);
 }
 
 void *mega_value_at(const mega_options *o, size_t index)
@@ -270,8 +270,7 @@ mega_status mega_value_set_list(mega_options *o, size_t index, const char *const
     int64_t n[3] = {0, 0, 0};
     for (size_t i = 0; i < 3; i++) {
         if (count != 3 || !mega_value_int(texts[i], &n[i])) {
-            return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: three whole numbers are needed, %zu values were given", row->name,
-                             count);
+            return MEGA_MISTAKE("--%s: three whole numbers are needed, %zu values were given", row->name, count);
         }
     }
     memcpy(mega_value_at(o, index), n, sizeof n);

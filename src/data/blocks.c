@@ -86,19 +86,17 @@ static mega_status need_blocks(const mega_blocks_options *o, const mega_blocks_t
     const bool is_share = !is_train && o->validation->count == 0;
     if (is_share && o->validation_percent == 0) return MEGA_OK;
     if (is_share && r.end == r.first)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "the validation data are %lld %% of the %lld text%s of %s, which is less than one; give more "
-                         "text, --validation_file, a larger --validation_split_percentage, or 0 to train without them",
-                         (long long)o->validation_percent, (long long)t->texts, t->texts == 1 ? "" : "s",
-                         o->train->item[0]);
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "the %s data (%s%s) have %lld text%s with %lld tokens, from which no block of %lld tokens can be "
-                     "cut; give more text%s, or a smaller --block_size",
-                     is_train ? "training" : "validation", is_share ? "a share of " : "",
-                     is_train || is_share ? o->train->item[0] : o->validation->item[0], (long long)(r.end - r.first),
-                     r.end - r.first == 1 ? "" : "s", (long long)(tokens_before(t, r.end) - tokens_before(t, r.first)),
-                     (long long)o->length,
-                     is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
+        return MEGA_MISTAKE(
+            "the validation data are %lld %% of the %lld text%s of %s, which is less than one; give more "
+            "text, --validation_file, a larger --validation_split_percentage, or 0 to train without them",
+            (long long)o->validation_percent, (long long)t->texts, t->texts == 1 ? "" : "s", o->train->item[0]);
+    return MEGA_MISTAKE(
+        "the %s data (%s%s) have %lld text%s with %lld tokens, from which no block of %lld tokens can be "
+        "cut; give more text%s, or a smaller --block_size",
+        is_train ? "training" : "validation", is_share ? "a share of " : "",
+        is_train || is_share ? o->train->item[0] : o->validation->item[0], (long long)(r.end - r.first),
+        r.end - r.first == 1 ? "" : "s", (long long)(tokens_before(t, r.end) - tokens_before(t, r.first)),
+        (long long)o->length, is_share ? ", --validation_file, a larger --validation_split_percentage" : "");
 }
 
 static mega_status fill_splits(const mega_blocks_options *o, mega_blocks_text *t, const blocks_range range[SPLITS],
@@ -200,8 +198,7 @@ mega_status mega_blocks_read(const mega_blocks *b, int split, int64_t index, meg
 {
     const int64_t L = b->length;
     if (index < 0 || index >= b->head.count[split])
-        return MEGA_FAIL(MEGA_ERR_USAGE, "block %lld: expected 0 to %lld", (long long)index,
-                         (long long)b->head.count[split] - 1);
+        return MEGA_MISTAKE("block %lld: expected 0 to %lld", (long long)index, (long long)b->head.count[split] - 1);
     const int32_t *token = mega_blocks_tokens(b, split, index);
     int32_t *const input = mega_sample_i32(sample, "tokens", L), *const label = mega_sample_i32(sample, "labels", L),
                    *const position = mega_sample_i32(sample, "position_ids", L),

@@ -32,8 +32,7 @@ static int64_t permutation_at(int64_t at, int64_t count, uint32_t seed, uint32_t
 int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
 {
     if (d == NULL || d->count < 1 || n < 0) {
-        (void)MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        (void)MEGA_MISTAKE(
             "mega_dataset_index: found sample %lld and a data set of %lld samples; expected at least 0, and a "
             "data set with at least 1 sample",
             (long long)n, d == NULL ? 0LL : (long long)d->count);
@@ -46,16 +45,15 @@ int64_t mega_dataset_index(const mega_dataset *d, uint32_t seed, int64_t n)
 static mega_status dataset_check(const mega_dataset *d)
 {
     if (d == NULL || d->read == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: %s is NULL; expected a value",
-                         d == NULL ? "it" : "its function read");
+        return MEGA_MISTAKE("data set: %s is NULL; expected a value", d == NULL ? "it" : "its function read");
     if (d->epoch < 0 || d->epoch > d->count)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "data set: found epoch %lld; expected 0 to count (%lld)", (long long)d->epoch,
-                         (long long)d->count);
+        return MEGA_MISTAKE("data set: found epoch %lld; expected 0 to count (%lld)", (long long)d->epoch,
+                            (long long)d->count);
     if (d->first < 0 || d->count < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "data set: found count %lld and first %lld; expected a count of at least 1 and a first sample "
-                         "of at least 0",
-                         (long long)d->count, (long long)d->first);
+        return MEGA_MISTAKE(
+            "data set: found count %lld and first %lld; expected a count of at least 1 and a first sample "
+            "of at least 0",
+            (long long)d->count, (long long)d->first);
     return MEGA_OK;
 }
 

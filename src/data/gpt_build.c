@@ -140,20 +140,18 @@ static mega_status parse_weights(blend_list *b, const char *const *args, int n, 
         char *end;
         b->weight[i] = strtod(args[2 * i], &end);
         if (end == args[2 * i] || *end != '\0' || !(b->weight[i] >= 0) || isinf(b->weight[i]) || n % 2 != 0)
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "%s: found %d values, with \"%s\" as number %d; expected one prefix, or pairs of a weight and a "
                 "prefix: 0.3 first_text_document 0.7 second_text_document",
                 option, n, args[2 * i], 2 * i + 1);
         b->prefix[i] = args[2 * i + 1];
         sum += b->weight[i];
     }
-    if (!(sum > 0)) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: all weights are 0, expected at least one above 0", option);
+    if (!(sum > 0)) return MEGA_MISTAKE("%s: all weights are 0, expected at least one above 0", option);
     if (isinf(sum))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: the weights add up to more than a number can hold (%g); only their ratios matter, so "
-                         "divide all of them by the largest",
-                         option, DBL_MAX);
+        return MEGA_MISTAKE("%s: the weights add up to more than a number can hold (%g); only their ratios matter, so "
+                            "divide all of them by the largest",
+                            option, DBL_MAX);
     for (int i = 0; i < b->count; i++) {
         const bool given = b->weight[i] > 0;
         b->weight[i] /= sum;
@@ -170,7 +168,7 @@ static mega_status blend_list_init(blend_list *b, const char *const *args, int n
     const bool is_by_size = mega_blend_is_by_size(args, n);
     *b = (blend_list){.count = n == 1 || is_by_size ? n : n / 2, .is_by_size = is_by_size};
     if (b->count > INT16_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %d members, expected at most %d", option, b->count, INT16_MAX);
+        return MEGA_MISTAKE("%s: found %d members, expected at most %d", option, b->count, INT16_MAX);
     b->prefix = mega_calloc((size_t)b->count, sizeof *b->prefix);
     b->weight = mega_calloc((size_t)b->count, sizeof *b->weight);
     mega_status st = MEGA_OK;
@@ -247,8 +245,7 @@ static mega_status blend_split(const mega_gpt_data_options *o, const blend_list 
     }
     if (there == 0) return MEGA_OK;
     if (missing >= 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "blend: %s has no document in its %s part (--split %s) although other members have; give it more "
             "documents or another --split, or name the parts with --train-data-path, --valid-data-path and "
             "--test-data-path",
@@ -378,15 +375,13 @@ static mega_status build_all(const mega_gpt_data_options *o, mega_gpt_data *out[
     static const char *const option[MEGA_SPLIT_COUNT] = {"--train-data-path", "--valid-data-path", "--test-data-path"};
     const bool separate = o->num_separate[0] > 0 || o->num_separate[1] > 0 || o->num_separate[2] > 0;
     if (separate == (o->num_data_path > 0))
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "data: found %s, expected --data-path PREFIX, or at least one of --train-data-path, --valid-data-path and "
             "--test-data-path",
             separate ? "both" : "no data set");
     if (separate && o->num_data_path2 > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "data: --data-path2 is the validation beside --data-path; give --valid-data-path "
-                         "beside --train-data-path");
+        return MEGA_MISTAKE("data: --data-path2 is the validation beside --data-path; give --valid-data-path "
+                            "beside --train-data-path");
     if (!separate) return build_split(o, out);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) {
         const bool wanted[MEGA_SPLIT_COUNT] = {k == 0, k == 1, k == 2};

@@ -218,11 +218,11 @@ static const mega_gpt_data *member_with(const mega_gpt_data *d, int64_t *index)
 mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t *tokens)
 {
     if (index < 0 || index >= d->samples)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: found index %lld, expected 0 to %lld", (long long)index,
-                         (long long)d->samples - 1);
+        return MEGA_MISTAKE("mega_gpt_data_sample: found index %lld, expected 0 to %lld", (long long)index,
+                            (long long)d->samples - 1);
     if (d->has_sentences)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_sample: the samples are BERT's or T5's, which "
-                                         "mega_sentence_sample makes");
+        return MEGA_MISTAKE("mega_gpt_data_sample: the samples are BERT's or T5's, which "
+                            "mega_sentence_sample makes");
     const mega_gpt_data *member = member_with(d, &index);
     return read_sample(member, index, tokens);
 }
@@ -230,10 +230,9 @@ mega_status mega_gpt_data_sample(const mega_gpt_data *d, int64_t index, int32_t 
 mega_status mega_sentence_sample(const mega_gpt_data *d, int64_t index, mega_sentence_row *row)
 {
     if (index < 0 || index >= d->samples || !d->has_sentences)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_sentence_sample: found index %lld, expected 0 to %lld of data built with "
-                         "sentences",
-                         (long long)index, (long long)d->samples - 1);
+        return MEGA_MISTAKE("mega_sentence_sample: found index %lld, expected 0 to %lld of data built with "
+                            "sentences",
+                            (long long)index, (long long)d->samples - 1);
     const mega_gpt_data *m = member_with(d, &index);
     const mega_sentence_source source = {
         .options = &m->sentences, .data = m->data, .map = m->index.sample, .samples = m->samples, .seed = m->seed};

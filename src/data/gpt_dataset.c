@@ -20,7 +20,7 @@ struct mega_gpt_rows {
 mega_status mega_gpt_rows_create(const mega_gpt_data_options *o, const char *split, mega_gpt_rows **out)
 {
     if (o->sentences != NULL && o->sentences->vocabulary == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_gpt_data_build: sentences are given without their vocabulary");
+        return MEGA_MISTAKE("mega_gpt_data_build: sentences are given without their vocabulary");
     mega_gpt_rows *r = mega_calloc(1, sizeof *r + ((size_t)o->seq_length + 1) * sizeof *r->tokens);
     if (r == NULL) return MEGA_NO_MEMORY("data set", "a row");
     r->ltor = o->ltor;
@@ -52,8 +52,7 @@ static mega_status dataset_check_ids(const mega_gpt_data *d, const mega_gpt_rows
     for (int64_t i = 0; r->vocab > 0 && i <= length; i++) {
         if (r->tokens[i] >= 0 && r->tokens[i] < r->vocab) continue;
         MEGA_TRY(mega_map_check()); /* a truncated file is the better explanation */
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "%s.bin: %s sample %lld holds token id %d, but the vocabulary has %lld ids; the data was "
             "tokenized with another vocabulary, or is damaged: give the right vocabulary (--tokenizer-type, "
             "--vocab-file, --merge-file), or run preprocess_data again",
@@ -128,8 +127,8 @@ static uint64_t dataset_hash(void *user)
 mega_dataset mega_dataset_gpt(mega_gpt_data *d)
 {
     if (d == NULL || mega_gpt_data_rows(d) == NULL) {
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_dataset_gpt: the data %s; build it with mega_gpt_data_build",
-                        d == NULL ? "is NULL: the split is empty" : "was built with check_only");
+        (void)MEGA_MISTAKE("mega_dataset_gpt: the data %s; build it with mega_gpt_data_build",
+                           d == NULL ? "is NULL: the split is empty" : "was built with check_only");
         return (mega_dataset){.count = 0};
     }
     return (mega_dataset){.count = mega_gpt_data_samples(d),

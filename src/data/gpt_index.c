@@ -45,10 +45,9 @@ mega_status mega_gpt_index_plan_make(const mega_gpt_index_spec *spec, mega_gpt_i
             "empty?",
             prefix, (long long)count, (long long)spec->begin);
     if (L < 1 || spec->num_samples < 0 || spec->num_samples > (INT64_MAX / 4 - p.tokens) / L)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "data set %s: cannot give %lld samples of %lld tokens; expected a sequence length "
-                         "of 1 or more and fewer samples",
-                         prefix, (long long)spec->num_samples, (long long)L);
+        return MEGA_MISTAKE("data set %s: cannot give %lld samples of %lld tokens; expected a sequence length "
+                            "of 1 or more and fewer samples",
+                            prefix, (long long)spec->num_samples, (long long)L);
     p.epochs = epochs_needed(p.tokens, L, spec->num_samples);
     p.samples = (p.epochs * p.tokens - 1) / L;
     p.samples_previous = p.epochs > 1 ? ((p.epochs - 1) * p.tokens - 1) / L : 0;

@@ -64,7 +64,7 @@ mega_status mega_idx_open(const char *path, mega_idx *out)
 {
     mega_idx x = {.bytes = NULL};
     if (path == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_idx_open: %s is NULL; expected a value", path == NULL ? "path" : "out");
+        return MEGA_MISTAKE("mega_idx_open: %s is NULL; expected a value", path == NULL ? "path" : "out");
     if (!mega_file_exists(path)) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s: there is no such file", path);
     errno = 0;
     gzFile file = gzopen(path, "rb");

@@ -149,8 +149,7 @@ mega_status mega_indexed_writer_add(mega_indexed_writer *w, const int32_t *token
 mega_status mega_indexed_writer_merge(mega_indexed_writer *w, const mega_indexed *other)
 {
     if (mega_indexed_dtype(other) != w->dtype)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "data set %s: its tokens are %s, those merged before it are %s; data sets can be merged only if "
             "they were made with the same tokenizer",
             mega_indexed_prefix(other), mega_dtype_name(mega_indexed_dtype(other)), mega_dtype_name(w->dtype));

@@ -188,8 +188,8 @@ mega_status mega_labelled_open(const mega_labelled_options *o, mega_labelled **o
 {
     enum { SHORTEST = 4 };
     if (o->seq_length < SHORTEST)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "samples of %lld tokens; expected at least %d: [CLS], a token, [SEP], [SEP]",
-                         (long long)o->seq_length, SHORTEST);
+        return MEGA_MISTAKE("samples of %lld tokens; expected at least %d: [CLS], a token, [SEP], [SEP]",
+                            (long long)o->seq_length, SHORTEST);
     mega_labelled *l = mega_calloc(1, sizeof *l);
     if (l == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     *l = (mega_labelled){.task = o->task,

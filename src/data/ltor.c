@@ -20,15 +20,15 @@ mega_status mega_ltor_check(const mega_ltor_options *o, const char *tokenizer)
     mega_status st = ltor_asking(o, &names);
     if (st == MEGA_OK && names.size > 0 && o->eod < 0)
         st = tokenizer == NULL
-                 ? MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: no tokenizer is given, so the id that ends a document is unknown; give the tokenizer "
-                             "of the data (--tokenizer-type, --vocab-file, --merge-file) or leave out these options",
-                             names.data)
-                 : MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: the tokenizer (%s) has no id that ends a document, but these options look for it in "
-                             "the data; leave them out, or use a vocabulary with <|endoftext|> and "
-                             "preprocess_data --append-eod",
-                             names.data, tokenizer);
+                 ? MEGA_MISTAKE(
+                       "%s: no tokenizer is given, so the id that ends a document is unknown; give the tokenizer "
+                       "of the data (--tokenizer-type, --vocab-file, --merge-file) or leave out these options",
+                       names.data)
+                 : MEGA_MISTAKE(
+                       "%s: the tokenizer (%s) has no id that ends a document, but these options look for it in "
+                       "the data; leave them out, or use a vocabulary with <|endoftext|> and "
+                       "preprocess_data --append-eod",
+                       names.data, tokenizer);
     mega_buffer_fini(&names);
     return st;
 }
@@ -38,12 +38,11 @@ mega_status mega_ltor_check_ends(const mega_ltor_options *o, const char *data, i
     mega_buffer names = {0};
     mega_status st = ltor_asking(o, &names);
     if (st == MEGA_OK && names.size > 0 && ends == 0)
-        st =
-            MEGA_FAIL(MEGA_ERR_USAGE,
-                      "%s: none of %lld tokens of %s is the end of a document (id %d), so documents cannot be "
-                      "separated; create the data with preprocess_data --append-eod and the tokenizer of this command, "
-                      "or leave out these options",
-                      names.data, (long long)tokens, data, o->eod);
+        st = MEGA_MISTAKE(
+            "%s: none of %lld tokens of %s is the end of a document (id %d), so documents cannot be "
+            "separated; create the data with preprocess_data --append-eod and the tokenizer of this command, "
+            "or leave out these options",
+            names.data, (long long)tokens, data, o->eod);
     mega_buffer_fini(&names);
     return st;
 }

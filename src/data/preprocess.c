@@ -127,22 +127,18 @@ static mega_status take_item(void *user, const preprocess_item *item)
 static mega_status check_job(const mega_preprocess_job *job)
 {
     if (job->num_keys < 1 || job->num_keys > MEGA_PREPROCESS_KEYS_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", job->num_keys,
-                         MEGA_PREPROCESS_KEYS_MAX);
+        return MEGA_MISTAKE("--json-keys: found %d keys, expected 1 to %d", job->num_keys, MEGA_PREPROCESS_KEYS_MAX);
     for (int i = 0; i < job->num_keys; i++) {
         for (int k = 0; k < i; k++) {
             if (strcmp(job->keys[i], job->keys[k]) == 0)
-                return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: \"%s\" is given twice; give each key once",
-                                 job->keys[i]);
+                return MEGA_MISTAKE("--json-keys: \"%s\" is given twice; give each key once", job->keys[i]);
         }
         if (job->keys[i][0] == '\0' || strchr(job->keys[i], '/') != NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "--json-keys: \"%s\" becomes part of a file name, but cannot be part of one",
-                             job->keys[i]);
+            return MEGA_MISTAKE("--json-keys: \"%s\" becomes part of a file name, but cannot be part of one",
+                                job->keys[i]);
     }
     if (job->append_eod && mega_tokenizer_eod(job->tokenizer) < 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "--append-eod: the tokenizer (%s) has no id that ends a document; leave the option out or use a "
             "vocabulary with <|endoftext|>",
             mega_tokenizer_type(job->tokenizer));

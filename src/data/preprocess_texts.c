@@ -49,10 +49,9 @@ mega_status mega_preprocess_texts(const mega_preprocess_job *job, const char *do
                                   preprocess_learner *learner, void *user)
 {
     for (int i = 0; i < job->num_inputs; i++)
-        if (strcmp(job->inputs[i], "-") == 0) return MEGA_FAIL(MEGA_ERR_USAGE, "%s", why);
+        if (strcmp(job->inputs[i], "-") == 0) return MEGA_MISTAKE("%s", why);
     if (job->num_keys < 1 || job->num_keys > MEGA_PREPROCESS_KEYS_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", job->num_keys,
-                         MEGA_PREPROCESS_KEYS_MAX);
+        return MEGA_MISTAKE("--json-keys: found %d keys, expected 1 to %d", job->num_keys, MEGA_PREPROCESS_KEYS_MAX);
     mega_documents *input;
     MEGA_TRY(mega_preprocess_open(job, &input));
     const mega_status st = learn_all(job, input, doing, learner, user);

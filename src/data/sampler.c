@@ -40,22 +40,21 @@ mega_status mega_sampler_create(mega_sampler_type type, int64_t total, int64_t m
 {
     const int64_t rows = micro_batch * data_parallel;
     if (total < 1 || micro_batch < 1 || data_parallel < 1 || (type == MEGA_SAMPLER_CYCLIC && total < rows))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "sampler: found a data set of %lld samples, expected at least one micro-batch for every rank "
-                         "(--micro-batch-size %lld, %lld data-parallel rank%s); use more data or a smaller batch",
-                         (long long)total, (long long)micro_batch, (long long)data_parallel,
-                         data_parallel == 1 ? "" : "s");
+        return MEGA_MISTAKE(
+            "sampler: found a data set of %lld samples, expected at least one micro-batch for every rank "
+            "(--micro-batch-size %lld, %lld data-parallel rank%s); use more data or a smaller batch",
+            (long long)total, (long long)micro_batch, (long long)data_parallel, data_parallel == 1 ? "" : "s");
     return sampler_make(type, total, total - total % micro_batch, total - total % rows, out);
 }
 
 mega_status mega_sampler_create_drop_last(mega_sampler_type type, int64_t total, int64_t batch, mega_sampler **out)
 {
     if (total < 1 || batch < 1 || (type == MEGA_SAMPLER_CYCLIC && total < batch))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "sampler: found a data set of %lld samples, expected at least one --global-batch-size (%lld), "
-                         "since --dataloader-drop-last drops every smaller batch; use more data, a smaller batch, or "
-                         "leave the option out",
-                         (long long)total, (long long)batch);
+        return MEGA_MISTAKE(
+            "sampler: found a data set of %lld samples, expected at least one --global-batch-size (%lld), "
+            "since --dataloader-drop-last drops every smaller batch; use more data, a smaller batch, or "
+            "leave the option out",
+            (long long)total, (long long)batch);
     return sampler_make(type, total, total, total - total % batch, out);
 }
 
@@ -76,10 +75,9 @@ mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_i
 {
     if (s->type == MEGA_SAMPLER_SINGLE) {
         if (consumed >= s->total)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "sampler: all %lld samples of the data set are consumed; use fewer iterations, or "
-                             "--dataloader-type cyclic, which starts again",
-                             (long long)s->total);
+            return MEGA_MISTAKE("sampler: all %lld samples of the data set are consumed; use fewer iterations, or "
+                                "--dataloader-type cyclic, which starts again",
+                                (long long)s->total);
         *out_index = consumed;
         return MEGA_OK;
     }

@@ -9,26 +9,24 @@ mega_status mega_sentence_check(const mega_sentence_options *o, int64_t seq_leng
     const bool t5 = o->kind == MEGA_SENTENCES_T5;
     const int64_t least = mega_sentence_added(o) + 2;
     if (seq_length < least || seq_length > INT32_MAX / 16)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: found %lld, expected %lld to %d: a sample has %lld tokens besides its text",
-                         t5 ? "--encoder-seq-length" : "--seq-length", (long long)seq_length, (long long)least,
-                         INT32_MAX / 16, (long long)mega_sentence_added(o));
+        return MEGA_MISTAKE("%s: found %lld, expected %lld to %d: a sample has %lld tokens besides its text",
+                            t5 ? "--encoder-seq-length" : "--seq-length", (long long)seq_length, (long long)least,
+                            INT32_MAX / 16, (long long)mega_sentence_added(o));
     if (t5 && (o->decoder_seq_length < least || o->decoder_seq_length > INT32_MAX / 16))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--decoder-seq-length: found %lld, expected %lld to %d",
-                         (long long)o->decoder_seq_length, (long long)least, INT32_MAX / 16);
+        return MEGA_MISTAKE("--decoder-seq-length: found %lld, expected %lld to %d", (long long)o->decoder_seq_length,
+                            (long long)least, INT32_MAX / 16);
     if (!(o->mask_prob > 0 && o->mask_prob <= 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--mask-prob: found %g, expected a number above 0, and 1 at most: without "
-                         "masked tokens there is nothing to predict",
-                         o->mask_prob);
+        return MEGA_MISTAKE("--mask-prob: found %g, expected a number above 0, and 1 at most: without "
+                            "masked tokens there is nothing to predict",
+                            o->mask_prob);
     if (o->short_seq_prob != 0 && !(o->short_seq_prob >= 1e-9 && o->short_seq_prob <= 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--short-seq-prob: found %g, expected 0 to 1", o->short_seq_prob);
+        return MEGA_MISTAKE("--short-seq-prob: found %g, expected 0 to 1", o->short_seq_prob);
     if (o->nsp && (t5 || !o->binary_head))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--bert-nsp: there is no binary head that could predict the next sentence; "
-                                         "leave out --bert-nsp or --bert-no-binary-head");
+        return MEGA_MISTAKE("--bert-nsp: there is no binary head that could predict the next sentence; "
+                            "leave out --bert-nsp or --bert-no-binary-head");
     if (t5 && o->vocabulary != NULL && o->vocabulary->sentinels < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-extra-ids: the vocabulary has no <extra_id_0>, which T5 puts in the "
-                                         "place of masked tokens; give --vocab-extra-ids 100");
+        return MEGA_MISTAKE("--vocab-extra-ids: the vocabulary has no <extra_id_0>, which T5 puts in the "
+                            "place of masked tokens; give --vocab-extra-ids 100");
     return MEGA_OK;
 }
 

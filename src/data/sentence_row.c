@@ -82,11 +82,10 @@ static mega_status copy_segment(const mega_sentence_source *s, int64_t index, co
     for (int64_t i = 0; i < g->count; i++) {
         if (out[i] >= 0 && out[i] < size) continue;
         MEGA_TRY(mega_map_check());
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s.bin: sample %lld holds token id %d, but the vocabulary has %lld ids; the data was "
-                         "tokenized with another vocabulary, or is damaged: give the right vocabulary "
-                         "(--tokenizer-type, --vocab-file), or run preprocess_data again",
-                         mega_indexed_prefix(s->data), (long long)index, out[i], (long long)size);
+        return MEGA_MISTAKE("%s.bin: sample %lld holds token id %d, but the vocabulary has %lld ids; the data was "
+                            "tokenized with another vocabulary, or is damaged: give the right vocabulary "
+                            "(--tokenizer-type, --vocab-file), or run preprocess_data again",
+                            mega_indexed_prefix(s->data), (long long)index, out[i], (long long)size);
     }
     return MEGA_OK;
 }
@@ -194,16 +193,16 @@ static mega_status check_t5_room(const mega_sentence_source *s, int64_t index, c
 {
     const char *prefix = mega_indexed_prefix(s->data);
     if (m->spans > s->options->vocabulary->sentinels)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "data set %s: sample %lld has %lld masked spans, but the vocabulary has %lld ids to put in "
-                         "their place; give more with --vocab-extra-ids, or mask less (--mask-prob)",
-                         prefix, (long long)index, (long long)m->spans, (long long)s->options->vocabulary->sentinels);
+        return MEGA_MISTAKE("data set %s: sample %lld has %lld masked spans, but the vocabulary has %lld ids to put in "
+                            "their place; give more with --vocab-extra-ids, or mask less (--mask-prob)",
+                            prefix, (long long)index, (long long)m->spans,
+                            (long long)s->options->vocabulary->sentinels);
     if (1 + m->spans + m->masked > row->label_length)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "data set %s: sample %lld has %lld masked tokens in %lld spans, for which the decoder needs "
-                         "%lld positions, but it has %lld; increase --decoder-seq-length, or mask less (--mask-prob)",
-                         prefix, (long long)index, (long long)m->masked, (long long)m->spans,
-                         (long long)(1 + m->spans + m->masked), (long long)row->label_length);
+        return MEGA_MISTAKE(
+            "data set %s: sample %lld has %lld masked tokens in %lld spans, for which the decoder needs "
+            "%lld positions, but it has %lld; increase --decoder-seq-length, or mask less (--mask-prob)",
+            prefix, (long long)index, (long long)m->masked, (long long)m->spans, (long long)(1 + m->spans + m->masked),
+            (long long)row->label_length);
     return MEGA_OK;
 }
 

@@ -19,8 +19,7 @@ static mega_status split_weights(const char *split, double weight[MEGA_SPLIT_COU
         const bool empty = end == p;
         while (*end == ' ' || *end == '\t') end++;
         if (empty || (*end != '\0' && *end != separator) || !(weight[k] >= 0) || isinf(weight[k]))
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "--split: found \"%s\", expected up to three numbers of at least 0, separated by ',' or '/', for "
                 "train, validation and test; for example 969,30,1",
                 split);
@@ -28,8 +27,7 @@ static mega_status split_weights(const char *split, double weight[MEGA_SPLIT_COU
         p = *end == separator ? end + 1 : NULL;
     }
     if (!(sum > 0))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--split: found \"%s\", expected at least one part above 0; for example 969,30,1", split);
+        return MEGA_MISTAKE("--split: found \"%s\", expected at least one part above 0; for example 969,30,1", split);
     for (int k = 0; k < MEGA_SPLIT_COUNT; k++) weight[k] /= sum;
     return MEGA_OK;
 }

@@ -106,11 +106,10 @@ static bool can_fill(const mega_engine *e, const char *call)
     if (engine_check_free(e, call) != MEGA_OK || engine_check_allocated(e, call) != MEGA_OK) return false;
     if (!e->data.has_set && e->micro.phase == ENGINE_STEPPED) return true;
     if (e->data.has_set)
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine reads its training_data; create one without it to fill batches",
-                        call);
+        (void)MEGA_MISTAKE("%s: the engine reads its training_data; create one without it to fill batches", call);
     else
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: a micro-batch is under way; call mega_engine_%s first", call,
-                        e->micro.phase == ENGINE_FORWARDED ? "backward and mega_engine_step" : "step");
+        (void)MEGA_MISTAKE("%s: a micro-batch is under way; call mega_engine_%s first", call,
+                           e->micro.phase == ENGINE_FORWARDED ? "backward and mega_engine_step" : "step");
     return false;
 }
 
@@ -138,9 +137,9 @@ mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
         describe_rows(e, &(engine_rows){.of = e->data.of, .first = first}, rows, e->data.batch);
         return e->data.batch;
     }
-    (void)MEGA_FAIL(MEGA_ERR_USAGE,
-                    "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
-                    (long long)rows, (long long)e->options.micro_batch, (long long)e->data.capacity);
+    (void)MEGA_MISTAKE(
+        "mega_engine_evaluation_batch: %lld rows; expected a multiple of micro_batch (%lld), at most %lld",
+        (long long)rows, (long long)e->options.micro_batch, (long long)e->data.capacity);
     return NULL;
 }
 

@@ -15,15 +15,14 @@ static const char *call_of_schedule(const mega_engine *e)
 static mega_status refuse_busy(const mega_engine *e, const char *call, const char *running)
 {
     if (mega_reader_is_this_thread(e->data.reader))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: called on the thread that reads the training data ahead; the callbacks of a data set can "
-                         "only query numbers of the engine: make this call on the thread that trains",
-                         call);
+        return MEGA_MISTAKE(
+            "%s: called on the thread that reads the training data ahead; the callbacks of a data set can "
+            "only query numbers of the engine: make this call on the thread that trains",
+            call);
     if (running == NULL) running = call_of_schedule(e);
     return running == NULL
                ? MEGA_OK
-               : MEGA_FAIL(
-                     MEGA_ERR_USAGE,
+               : MEGA_MISTAKE(
                      "%s: the engine is busy with %s; a callback (of a data set, an op, an optimizer or a "
                      "schedule) or another thread can only query numbers of it: make this call after that one has "
                      "returned",

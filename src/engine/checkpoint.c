@@ -65,14 +65,13 @@ static mega_status extra_members(const mega_engine_save_options *o, json_t **out
     if (extra == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (extra == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "checkpoint: extra_json, line %d: %s; expected one JSON object, such as {\"epoch\": 3}",
-                         error.line, error.text);
+        return MEGA_MISTAKE("checkpoint: extra_json, line %d: %s; expected one JSON object, such as {\"epoch\": 3}",
+                            error.line, error.text);
     if (!json_is_object(extra)) {
         const char *found = kinds[json_typeof(extra)];
         json_decref(extra);
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "checkpoint: extra_json: found %s, expected one JSON object, such as {\"epoch\": 3}", found);
+        return MEGA_MISTAKE("checkpoint: extra_json: found %s, expected one JSON object, such as {\"epoch\": 3}",
+                            found);
     }
     *out = extra;
     return MEGA_OK;
@@ -83,8 +82,7 @@ static mega_status checkpoint_join(json_t *root, json_t *extra)
 {
     for (void *it = json_object_iter(extra); it != NULL; it = json_object_iter_next(extra, it))
         if (json_object_get(root, json_object_iter_key(it)) != NULL)
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "checkpoint: extra_json: \"%s\" is a name that the engine uses in run.json; choose another",
                 json_object_iter_key(it));
     return json_object_update(root, extra) == 0 ? MEGA_OK
@@ -293,8 +291,7 @@ static mega_status check_schedule(const mega_lr_schedule *s, const mega_step_sch
                            real(stored, "wd_incr_steps"));
     mega_status st = mega_buffer_check(&b, "the differences of two schedules");
     if (st == MEGA_OK && b.size > 0)
-        st = MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        st = MEGA_MISTAKE(
             "the schedule of the checkpoint is not the one asked for:%s\nadd --override-opt_param-scheduler to "
             "go on with the schedule of this command, which a longer training needs, or "
             "--use-checkpoint-opt_param-scheduler to keep that of the checkpoint",
@@ -366,11 +363,10 @@ static mega_status check_optimizer(const mega_engine_options *e, const mega_chec
     const char *kind = json_string_value(json_object_get(root, "optimizer"));
     if (!json_is_true(json_object_get(root, "has_optimizer_state"))) return MEGA_OK;
     if (kind != NULL && strcmp(kind, optimizer_name(e)) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "checkpoint %s: its optimizer state is of %s, --optimizer is %s; give --optimizer %s, or "
-                     "--no-load-optim to start with fresh moments",
-                     mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
-                     kind != NULL ? kind : "as before");
+    return MEGA_MISTAKE("checkpoint %s: its optimizer state is of %s, --optimizer is %s; give --optimizer %s, or "
+                        "--no-load-optim to start with fresh moments",
+                        mega_checkpoint_folder(c), kind != NULL ? kind : "an unknown optimizer", optimizer_name(e),
+                        kind != NULL ? kind : "as before");
 }
 
 static mega_status read_progress(const mega_checkpoint *c, json_t **out)
@@ -406,16 +402,14 @@ mega_status mega_engine_check_load(const mega_engine_options *e, const mega_chec
 {
     json_t *root = NULL;
     if (e == NULL || c == NULL || o == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_check_load: %s is NULL; give it",
-                         e == NULL   ? "the engine's options"
-                         : c == NULL ? "the checkpoint"
-                                     : "the load's options");
+        return MEGA_MISTAKE("mega_engine_check_load: %s is NULL; give it", e == NULL   ? "the engine's options"
+                                                                           : c == NULL ? "the checkpoint"
+                                                                                       : "the load's options");
     const bool is_weights = mega_checkpoint_run_json(c) == NULL;
     if (is_weights && o->use_checkpoint_schedule && !e->no_train)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
-                         "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
-                         mega_checkpoint_folder(c));
+        return MEGA_MISTAKE("--use-checkpoint-opt_param-scheduler: --load %s holds weights alone (it has no "
+                            "state/run.json), and so no schedule; leave the option out and give --lr and its relatives",
+                            mega_checkpoint_folder(c));
     if (is_weights || (o->finetune && !o->use_checkpoint_schedule)) return MEGA_OK;
     MEGA_TRY(read_progress(c, &root));
     mega_engine_options unused;

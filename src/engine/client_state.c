@@ -39,32 +39,29 @@ static mega_status client_check_arrays(const mega_client_state *c)
 {
     static const char call[] = "mega_engine_save_checkpoint";
     if (c->num_arrays < 0 || (c->num_arrays > 0 && c->array == NULL))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: client has %d arrays and array is %s; give both or neither", call,
-                         c->num_arrays, c->array == NULL ? "NULL" : "not NULL");
+        return MEGA_MISTAKE("%s: client has %d arrays and array is %s; give both or neither", call, c->num_arrays,
+                            c->array == NULL ? "NULL" : "not NULL");
     for (int i = 0; i < c->num_arrays; i++) {
         const mega_client_array *a = &c->array[i];
         if (a->name == NULL || a->name[0] == '\0')
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: array %d of client has no name; give it one", call, i);
+            return MEGA_MISTAKE("%s: array %d of client has no name; give it one", call, i);
         if (mega_utf8_valid_bytes(a->name, strlen(a->name)) < strlen(a->name)) /* jansson accepts only UTF-8 */
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the name of array %d of client is not UTF-8; choose another", call,
-                             i);
+            return MEGA_MISTAKE("%s: the name of array %d of client is not UTF-8; choose another", call, i);
         if (a->rows < 1 || a->columns < 0 || a->data == NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: array \"%s\" of client: %lld x %lld%s; expected at least 1 row, columns 0 for a "
-                             "vector, and data",
-                             call, a->name, (long long)a->rows, (long long)a->columns,
-                             a->data == NULL ? ", data NULL" : "");
+            return MEGA_MISTAKE("%s: array \"%s\" of client: %lld x %lld%s; expected at least 1 row, columns 0 for a "
+                                "vector, and data",
+                                call, a->name, (long long)a->rows, (long long)a->columns,
+                                a->data == NULL ? ", data NULL" : "");
         if ((int)a->dtype < 0 || a->dtype >= MEGA_DTYPE_COUNT ||
             mega_extent_mul(a->rows, a->columns > 0 ? a->columns : 1) > MEGA_MOST_ELEMENTS)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: array \"%s\" of client: %lld x %lld of type %d; expected one of the types of "
-                             "mega_dtype, and at most %lld numbers",
-                             call, a->name, (long long)a->rows, (long long)a->columns, (int)a->dtype,
-                             (long long)MEGA_MOST_ELEMENTS);
+            return MEGA_MISTAKE("%s: array \"%s\" of client: %lld x %lld of type %d; expected one of the types of "
+                                "mega_dtype, and at most %lld numbers",
+                                call, a->name, (long long)a->rows, (long long)a->columns, (int)a->dtype,
+                                (long long)MEGA_MOST_ELEMENTS);
         for (int k = 0; k < i; k++)
             if (strcmp(a->name, c->array[k].name) == 0)
-                return MEGA_FAIL(MEGA_ERR_USAGE, "%s: two arrays of client are called \"%s\"; give each its own name",
-                                 call, a->name);
+                return MEGA_MISTAKE("%s: two arrays of client are called \"%s\"; give each its own name", call,
+                                    a->name);
     }
     return MEGA_OK;
 }
@@ -75,14 +72,13 @@ static mega_status client_object(const mega_client_state *c, json_t **out)
     json_error_t error;
     json_t *object = mega_json_load(text, strlen(text), JSON_DECODE_ANY, &error);
     if (object == NULL && mega_json_status(&error) != MEGA_ERR_MEMORY)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_save_checkpoint: client.json, line %d: %s; expected one JSON object, such as "
-                         "{\"epoch\": 3}",
-                         error.line, error.text);
+        return MEGA_MISTAKE("mega_engine_save_checkpoint: client.json, line %d: %s; expected one JSON object, such as "
+                            "{\"epoch\": 3}",
+                            error.line, error.text);
     if (object != NULL && !json_is_object(object)) {
         json_decref(object);
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_save_checkpoint: client.json is no object; expected one JSON "
-                                         "object, such as {\"epoch\": 3}");
+        return MEGA_MISTAKE("mega_engine_save_checkpoint: client.json is no object; expected one JSON "
+                            "object, such as {\"epoch\": 3}");
     }
     *out = object;
     return object != NULL ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "the state of the caller");
@@ -106,7 +102,7 @@ static mega_status client_check_folder(const mega_engine *e, const char *call, c
 {
     MEGA_TRY(engine_check_given(e, call, "folder", folder));
     if (folder[0] != '\0') return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the folder is empty; give its path, such as \".\"", call);
+    return MEGA_MISTAKE("%s: the folder is empty; give its path, such as \".\"", call);
 }
 
 static mega_status client_check_tag(const mega_engine *e, const char *tag)
@@ -136,10 +132,9 @@ static mega_status compare_folder(const mega_engine *e, const char *folder, cons
     mega_comm *world = e->layout->world.comm;
     MEGA_TRY(mega_comm_all_reduce(world, "folder of a checkpoint", most, 2, MEGA_I64, MEGA_REDUCE_MAX));
     if (most[0] == -most[1]) return MEGA_OK;
-    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "mega_engine_save_checkpoint: the ranks give different folders or tags "
-                                            "(rank %d: %s, tag %s); give the same on all",
-                                            e->layout->world.rank, folder, tag != NULL ? tag : "NULL"));
+    return mega_comm_agree(world, MEGA_MISTAKE("mega_engine_save_checkpoint: the ranks give different folders or tags "
+                                               "(rank %d: %s, tag %s); give the same on all",
+                                               e->layout->world.rank, folder, tag != NULL ? tag : "NULL"));
 }
 
 static mega_status save_client(mega_engine *e, const char *folder, const char *tag, const mega_client_state *client)
@@ -251,7 +246,7 @@ static mega_status client_check_load(const mega_engine *e, const char *folder, c
     static const char call[] = "mega_engine_load_checkpoint";
     MEGA_TRY(client_check_folder(e, call, folder));
     if (tag != NULL && tag[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the tag is empty; give one, or NULL for the latest", call);
+        return MEGA_MISTAKE("%s: the tag is empty; give one, or NULL for the latest", call);
     MEGA_TRY(engine_check_given(e, call, "out_found", out_found));
     return engine_check_allocated(e, call);
 }

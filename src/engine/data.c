@@ -25,8 +25,7 @@ mega_status engine_cut_epochs(mega_engine *e)
                          "mega_engine_create: drop_last and a ramp of the batch size: batches that grow have no common "
                          "size that an epoch could be cut to");
     if (d->count < b->global_batch)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "--dataloader-drop-last: setup.training_data has %lld samples and --global-batch-size is %lld: "
             "every batch would be dropped; give more samples, a smaller batch, or leave the option out",
             (long long)d->count, (long long)b->global_batch);
@@ -151,12 +150,11 @@ mega_status engine_check_data(const mega_engine *e, const mega_checkpoint *c)
     json_decref(root);
     mega_status st = mega_buffer_check(&differences, "the differences of two data sets");
     if (st == MEGA_OK && differences.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "mega_engine_load_checkpoint: %s was made with other training data, of which it has consumed "
-                       "%lld samples:%s\nGive the data set of that run; or set other_training_data in "
-                       "mega_load_options, and the run continues after that many samples of the new one; or "
-                       "module_only, and it starts at step 0 with the weights alone",
-                       mega_checkpoint_folder(c), (long long)consumed, differences.data);
+        st = MEGA_MISTAKE("mega_engine_load_checkpoint: %s was made with other training data, of which it has consumed "
+                          "%lld samples:%s\nGive the data set of that run; or set other_training_data in "
+                          "mega_load_options, and the run continues after that many samples of the new one; or "
+                          "module_only, and it starts at step 0 with the weights alone",
+                          mega_checkpoint_folder(c), (long long)consumed, differences.data);
     mega_buffer_fini(&differences);
     return st;
 }

@@ -92,11 +92,10 @@ void mega_engine_rule_amp(mega_engine_settings *s)
                              mega_options_origin(o, "apex_amp_level"));
     for (size_t i = 0; i < MEGA_COUNT(other); i++)
         if (on[i] && mega_options_is_given(o, other[i]))
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
-                                 mega_options_origin(o, "apex_amp"), mega_options_origin(o, other[i]));
+            mega_options_mistake(o, "%s and %s: a run has one precision; give one", mega_options_origin(o, "apex_amp"),
+                                 mega_options_origin(o, other[i]));
     if (s->graph.zero_stage > 0)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
-            "%s and %s: amp does not go with ZeRO, as in DeepSpeed; give \"fp16\" (--fp16) instead of amp",
+        mega_options_mistake(
+            o, "%s and %s: amp does not go with ZeRO, as in DeepSpeed; give \"fp16\" (--fp16) instead of amp",
             mega_options_origin(o, "apex_amp"), mega_options_origin(o, "zero_stage"));
 }

@@ -23,10 +23,10 @@ mega_status engine_check_lengths(const mega_model *model, const mega_engine_opti
     for (int64_t step = 1;;) {
         const int64_t length = mega_curriculum_length(&o->curriculum, o->seq, step);
         if (length * o->micro_batch % tp != 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "curriculum: step %lld reads %lld positions of each sample; sequence parallelism cuts the "
-                             "%lld rows of its micro-batch over %lld ranks, so that they must be a multiple of that",
-                             (long long)step, (long long)length, (long long)(length * o->micro_batch), (long long)tp);
+            return MEGA_MISTAKE(
+                "curriculum: step %lld reads %lld positions of each sample; sequence parallelism cuts the "
+                "%lld rows of its micro-batch over %lld ranks, so that they must be a multiple of that",
+                (long long)step, (long long)length, (long long)(length * o->micro_batch), (long long)tp);
         const int64_t until = mega_curriculum_same_until(&o->curriculum, o->seq, step);
         if (until == INT64_MAX) return MEGA_OK;
         step = until + 1;

@@ -18,17 +18,17 @@ static const char *call_after(engine_phase phase)
 static mega_status micro_check_call(const mega_engine *e, const char *call, engine_phase expected)
 {
     if (e->layout->pp.size > 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: the engine has a pipeline of %d stages, whose schedule decides when micro-batches run; "
-                         "call mega_engine_train_batch",
-                         call, e->layout->pp.size);
+        return MEGA_MISTAKE(
+            "%s: the engine has a pipeline of %d stages, whose schedule decides when micro-batches run; "
+            "call mega_engine_train_batch",
+            call, e->layout->pp.size);
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
     if (e->micro.phase == expected) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: called out of order; forward, backward and step alternate, and %s is next (after an error, a "
-                     "step begins again with its first forward)",
-                     call, call_after(e->micro.phase));
+    return MEGA_MISTAKE(
+        "%s: called out of order; forward, backward and step alternate, and %s is next (after an error, a "
+        "step begins again with its first forward)",
+        call, call_after(e->micro.phase));
 }
 
 static mega_status micro_check_training_call(const mega_engine *e, const char *call, engine_phase expected)
@@ -41,10 +41,9 @@ static mega_status fill_micro_batch(mega_engine *e)
 {
     if (e->data.has_set) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_MICRO_BATCH));
     if (e->data.of == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->data.batch);
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_forward: the rows of the batch are %s; call mega_engine_micro_batch "
-                     "and fill what it returns",
-                     e->data.of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
+    return MEGA_MISTAKE("mega_engine_forward: the rows of the batch are %s; call mega_engine_micro_batch "
+                        "and fill what it returns",
+                        e->data.of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
 }
 
 void engine_micro_discard(mega_engine *e)
@@ -112,11 +111,11 @@ static mega_status compare_boundary(const mega_engine *e)
     mega_comm *world = e->layout->world.comm;
     MEGA_TRY(mega_comm_all_reduce(world, "accumulation boundary", most, 2, MEGA_I32, MEGA_REDUCE_MAX));
     if (most[0] == -most[1]) return MEGA_OK;
-    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "mega_engine_forward: the micro-batch is an accumulation boundary on some "
-                                            "ranks only (%s on rank %d); call mega_engine_set_accumulation_boundary "
-                                            "with the same on all",
-                                            is_boundary != 0 ? "one" : "none", e->layout->world.rank));
+    return mega_comm_agree(world,
+                           MEGA_MISTAKE("mega_engine_forward: the micro-batch is an accumulation boundary on some "
+                                        "ranks only (%s on rank %d); call mega_engine_set_accumulation_boundary "
+                                        "with the same on all",
+                                        is_boundary != 0 ? "one" : "none", e->layout->world.rank));
 }
 
 static mega_status micro_forward(mega_engine *e, double *out_loss)
@@ -199,10 +198,10 @@ static mega_status give_gradient(mega_engine *e, const char *output, const float
             "the caller's; leave the option out",
             call);
     if (!(weight >= 0) || !isfinite(weight))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: output \"%s\": weight %g; expected the total weight of the rows of this micro-batch, 0 "
-                         "or more",
-                         call, output, weight);
+        return MEGA_MISTAKE(
+            "%s: output \"%s\": weight %g; expected the total weight of the rows of this micro-batch, 0 "
+            "or more",
+            call, output, weight);
     const mega_status st = mega_program_output_gradient(e->programs.train, output, 0, gradient, count, weight);
     if (st != MEGA_OK) MEGA_CONTEXT("%s", call);
     return st;

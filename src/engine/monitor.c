@@ -245,8 +245,7 @@ static mega_status flops_put_out(const mega_engine *e, mega_buffer *text)
         return MEGA_OK;
     }
     if (!may_replace && !mega_output_is_free(path, MEGA_OUTPUT_FLOPS))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s exists and is not %s; name another file", path,
-                         mega_output_name(MEGA_OUTPUT_FLOPS));
+        return MEGA_MISTAKE("%s exists and is not %s; name another file", path, mega_output_name(MEGA_OUTPUT_FLOPS));
     MEGA_TRY(mega_folder_create_for(path));
     MEGA_TRY(mega_file_write_atomic(path, text->data, text->size));
     mega_info("flops profiler: %s", path);
@@ -366,8 +365,8 @@ mega_status mega_engine_write_event(mega_engine *e, const char *name, double val
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_given(e, call, "name", name));
     if (name[0] == '\0' || strpbrk(name, "\n\r,\"") != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: name \"%s\"; expected a name without commas, quotation marks and line ends", call, name);
+        return MEGA_MISTAKE("%s: name \"%s\"; expected a name without commas, quotation marks and line ends", call,
+                            name);
     engine_monitor_event(e, name, value);
     return MEGA_OK;
 }
@@ -377,7 +376,7 @@ static mega_status check_counts(const mega_engine *e, const char *call)
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(engine_check_allocated(e, call));
     if (e->watch.monitor != NULL && e->watch.monitor->monitor.comms_logger) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: exchanges are not counted; give \"comms_logger\": {\"enabled\": true}", call);
+    return MEGA_MISTAKE("%s: exchanges are not counted; give \"comms_logger\": {\"enabled\": true}", call);
 }
 
 static mega_status log_exchanges(mega_engine *e, bool stragglers)
@@ -388,8 +387,7 @@ static mega_status log_exchanges(mega_engine *e, bool stragglers)
     double least[2] = {stragglers, -(double)stragglers};
     MEGA_TRY(mega_comm_all_reduce(e->layout->world.comm, call, least, 2, MEGA_F64, MEGA_REDUCE_MIN));
     if (least[0] != -least[1])
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: stragglers is true on some ranks and false on others; give all the same",
-                         call);
+        return MEGA_MISTAKE("%s: stragglers is true on some ranks and false on others; give all the same", call);
     mega_comm_log_table(e->options.world, &table);
     mega_comm *const group[] = {e->layout->world.comm, e->layout->dp.comm, e->layout->tp.comm, e->layout->pp.comm};
     mega_status st = MEGA_OK;

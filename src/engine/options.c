@@ -218,11 +218,11 @@ mega_status engine_check_ranges(const mega_engine_options *o)
     for (int i = 0; i < NUM_ROWS; i++) {
         const option_row *r = &rows[i];
         if (options_in_range(r, o)) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s %s; expected %s", r->name, text_of(r, o, found),
-                         r->range == STAGE_OF_ZERO ? "0, 1, 2 or 3"
-                         : r->kind == IS_DOUBLE    ? "a finite number of at least 0"
-                         : r->range == POSITIVE    ? "at least 1"
-                                                   : "at least 0");
+        return MEGA_MISTAKE("mega_engine_create: %s %s; expected %s", r->name, text_of(r, o, found),
+                            r->range == STAGE_OF_ZERO ? "0, 1, 2 or 3"
+                            : r->kind == IS_DOUBLE    ? "a finite number of at least 0"
+                            : r->range == POSITIVE    ? "at least 1"
+                                                      : "at least 0");
     }
     return MEGA_OK;
 }

@@ -82,10 +82,10 @@ static mega_status param_find_kind(const mega_engine *e, const char *call, const
     *kind = PARAM_GRADIENT;
     if (strcmp(what, "grad") == 0 && e->gradients.are_summed) return MEGA_OK;
     if (strcmp(what, "grad") == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: there is no gradient now; it is there from the mega_engine_backward of an accumulation "
-                         "boundary (or mega_engine_train_batch) to the next forward",
-                         call);
+        return MEGA_MISTAKE(
+            "%s: there is no gradient now; it is there from the mega_engine_backward of an accumulation "
+            "boundary (or mega_engine_train_batch) to the next forward",
+            call);
     *kind = PARAM_STATE;
     for (*moment = 0; *moment < states; ++*moment)
         if (strcmp(what, mega_optimizer_moment_name(e->optimizer, *moment)) == 0) return MEGA_OK;
@@ -156,9 +156,9 @@ static mega_status param_find(const mega_engine *e, const char *call, const char
     t.param = mega_params_get(mega_engine_whole(e), index);
     param_bind(e, moment, &t);
     if (count != t.real[0] * t.real[1])
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: %s has %lld elements (%lld x %lld), count is %lld", call, name,
-                         (long long)(t.real[0] * t.real[1]), (long long)t.real[0], (long long)t.real[1],
-                         (long long)count);
+        return MEGA_MISTAKE("%s: %s has %lld elements (%lld x %lld), count is %lld", call, name,
+                            (long long)(t.real[0] * t.real[1]), (long long)t.real[0], (long long)t.real[1],
+                            (long long)count);
     *out = t;
     return MEGA_OK;
 }
@@ -177,9 +177,9 @@ static mega_status param_compare(const mega_engine *e, const char *call, const c
     MEGA_TRY(mega_comm_all_reduce(world, "a parameter by name", most, 2, MEGA_I64, MEGA_REDUCE_MAX));
     mega_status st = MEGA_OK;
     if (most[0] != -most[1])
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "%s: the ranks %s (rank %d: %s%s%s); call it with the same on all", call,
-                       values != NULL ? "pass different values or names" : "ask for different tensors",
-                       e->layout->world.rank, name, what != NULL ? ", " : "", what != NULL ? what : "");
+        st = MEGA_MISTAKE("%s: the ranks %s (rank %d: %s%s%s); call it with the same on all", call,
+                          values != NULL ? "pass different values or names" : "ask for different tensors",
+                          e->layout->world.rank, name, what != NULL ? ", " : "", what != NULL ? what : "");
     return mega_comm_agree(world, st);
 }
 
@@ -304,10 +304,9 @@ static mega_status set_whole(mega_engine *e, const char *name, const char *what,
     mega_status st = engine_check_given(e, call, "values", values);
     if (st == MEGA_OK) st = param_find(e, call, name, what, count, &t);
     if (st == MEGA_OK && t.kind == PARAM_WEIGHT && e->micro.phase == ENGINE_FORWARDED)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "%s: the backward pass still reads the weights of its forward; call "
-                       "mega_engine_backward first",
-                       call);
+        st = MEGA_MISTAKE("%s: the backward pass still reads the weights of its forward; call "
+                          "mega_engine_backward first",
+                          call);
     MEGA_TRY(engine_begin_call(e, st));
     MEGA_TRY(param_compare(e, call, name, what, values, count));
     param_write_all(e, &t, values);

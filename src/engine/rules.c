@@ -8,7 +8,7 @@ void mega_engine_rule_batch_divides(mega_engine_settings *s)
     if (micro <= 0 && mega_options_is_given(s->options, "micro_batch_size")) return;
     if (micro <= 0 && mega_options_may_be_in_json(s->options)) return;
     if (micro <= 0) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, the samples computed together; 4 is a start",
+        mega_options_mistake(s->options, "missing: %s, the samples computed together; 4 is a start",
                              mega_options_spelling(s->options, "micro_batch_size"));
         return;
     }
@@ -16,15 +16,14 @@ void mega_engine_rule_batch_divides(mega_engine_settings *s)
     char valid[160];
     if (global % (micro * dp) == 0) return;
     if (global % dp != 0 || global % micro == 0) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
-                             "%s is not a multiple of %s x %lld data-parallel ranks; expected a multiple of %lld",
-                             mega_options_origin(s->options, "global_batch_size"),
-                             mega_options_origin(s->options, "micro_batch_size"), (long long)dp,
-                             (long long)(micro * dp));
+        mega_options_mistake(
+            s->options, "%s is not a multiple of %s x %lld data-parallel ranks; expected a multiple of %lld",
+            mega_options_origin(s->options, "global_batch_size"), mega_options_origin(s->options, "micro_batch_size"),
+            (long long)dp, (long long)(micro * dp));
         return;
     }
     mega_options_divisors(global / dp, micro, valid, sizeof valid);
-    mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is not a multiple of %s; micro-batches that divide it: %s",
+    mega_options_mistake(s->options, "%s is not a multiple of %s; micro-batches that divide it: %s",
                          mega_options_origin(s->options, "global_batch_size"),
                          mega_options_origin(s->options, "micro_batch_size"), valid);
 }
@@ -36,8 +35,8 @@ void mega_engine_rule_accumulation(mega_engine_settings *s)
     const bool both = mega_options_is_given(s->options, "global_batch_size");
     if (steps <= 0 || s->optim.micro_batch_size <= 0 || !both) return;
     if ((double)s->optim.micro_batch_size * (double)steps * (double)dp == (double)s->optim.global_batch_size) return;
-    mega_options_problem(
-        s->options, MEGA_ERR_USAGE,
+    mega_options_mistake(
+        s->options,
         "%s and %s contradict each other: a step has %s x %lld data-parallel rank%s x the accumulation; "
         "give one of them",
         mega_options_origin(s->options, "gradient_accumulation_steps"),
@@ -52,15 +51,15 @@ void mega_engine_rule_rampup(mega_engine_settings *s)
                   samples = s->optim.rampup_batch_size[2];
     const int64_t micro = s->optim.micro_batch_size, global = s->optim.global_batch_size;
     if (start <= 0 || step <= 0 || samples <= 0) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
+        mega_options_mistake(s->options,
                              "%s takes three whole numbers above 0, START INCREMENT SAMPLES, for example 16 16 100000",
                              mega_options_spelling(s->options, "rampup_batch_size"));
     } else if (start > global || (global - start) % step != 0) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: from %lld in steps of %lld does not reach %s",
+        mega_options_mistake(s->options, "%s: from %lld in steps of %lld does not reach %s",
                              mega_options_origin(s->options, "rampup_batch_size"), (long long)start, (long long)step,
                              mega_options_origin(s->options, "global_batch_size"));
     } else if (micro > 0 && (start % micro != 0 || step % micro != 0)) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: start and increment must be multiples of %s",
+        mega_options_mistake(s->options, "%s: start and increment must be multiples of %s",
                              mega_options_origin(s->options, "rampup_batch_size"),
                              mega_options_origin(s->options, "micro_batch_size"));
     }
@@ -100,11 +99,11 @@ void mega_engine_rule_precision(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
     if (b->bf16 + b->fp64 + b->fp16 > 1)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: a run has one precision; give one",
+        mega_options_mistake(s->options, "%s and %s: a run has one precision; give one",
                              mega_options_origin(s->options, b->bf16 ? "bf16" : "fp16"),
                              mega_options_origin(s->options, b->fp64 ? "fp64" : "fp16"));
     if (s->backend.fp64 && s->backend.backend != MEGA_BACKEND_PLAIN) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: only the plain kernels compute in double; use %s plain",
+        mega_options_mistake(s->options, "%s: only the plain kernels compute in double; use %s plain",
                              mega_options_origin(s->options, "fp64"), mega_options_spelling(s->options, "backend"));
     }
 }
@@ -129,11 +128,11 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s)
                       o->initial_loss_scale != mega_loss_scale_of_power(o);
     if (!s->backend.fp16) note_scale_without_fp16(s);
     else if (both)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: both are the first loss scale; give one of them",
+        mega_options_mistake(s->options, "%s and %s: both are the first loss scale; give one of them",
                              mega_options_origin(s->options, "initial_loss_scale"),
                              mega_options_origin(s->options, "initial_scale_power"));
     else if (o->initial_loss_scale < o->min_loss_scale)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is below %s, the smallest loss scale",
+        mega_options_mistake(s->options, "%s is below %s, the smallest loss scale",
                              mega_options_origin(s->options, "initial_loss_scale"),
                              mega_options_origin(s->options, "min_loss_scale"));
 }
@@ -141,15 +140,13 @@ void mega_engine_rule_loss_scale(mega_engine_settings *s)
 void mega_engine_rule_zero(mega_engine_settings *s)
 {
     if (s->graph.zero_stage > 3)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected 0, 1, 2 or 3",
-                             mega_options_origin(s->options, "zero_stage"));
+        mega_options_mistake(s->options, "%s: expected 0, 1, 2 or 3", mega_options_origin(s->options, "zero_stage"));
     if (s->graph.ddp_impl == MEGA_DDP_FSDP && s->graph.zero_stage != 3)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: FSDP is ZeRO stage 3; give one of them",
+        mega_options_mistake(s->options, "%s and %s: FSDP is ZeRO stage 3; give one of them",
                              mega_options_origin(s->options, "ddp_impl"),
                              mega_options_origin(s->options, "zero_stage"));
     else if (s->graph.use_distributed_optimizer && s->graph.zero_stage != 1 && s->graph.ddp_impl != MEGA_DDP_FSDP)
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
-                             "%s and %s: the distributed optimizer is ZeRO stage 1; give one of them",
+        mega_options_mistake(s->options, "%s and %s: the distributed optimizer is ZeRO stage 1; give one of them",
                              mega_options_origin(s->options, "use_distributed_optimizer"),
                              mega_options_origin(s->options, "zero_stage"));
 }
@@ -192,8 +189,8 @@ void mega_engine_rule_grad_accum(mega_engine_settings *s)
 
 static void refuse_both(mega_engine_settings *s, const char *a, const char *b, const char *why)
 {
-    mega_options_problem(s->options, MEGA_ERR_USAGE, "%s and %s: %s; give one of them",
-                         mega_options_origin(s->options, a), mega_options_origin(s->options, b), why);
+    mega_options_mistake(s->options, "%s and %s: %s; give one of them", mega_options_origin(s->options, a),
+                         mega_options_origin(s->options, b), why);
 }
 
 void mega_engine_rule_recompute(mega_engine_settings *s)
@@ -216,10 +213,10 @@ void mega_engine_rule_recompute(mega_engine_settings *s)
                                                                     : "recompute_num_layers",
                     "they contradict each other");
     } else if (g->recompute_granularity == MEGA_RECOMPUTE_SELECTIVE && has_method) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
+        mega_options_mistake(s->options,
                              "%s belongs to full recompute; selective recompute has no method, leave it out", origin);
     } else if (g->recompute_granularity == MEGA_RECOMPUTE_NONE && has_method) {
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s changes nothing without %s full; add it", origin,
+        mega_options_mistake(s->options, "%s changes nothing without %s full; add it", origin,
                              mega_options_spelling(s->options, "recompute_granularity"));
     }
 }

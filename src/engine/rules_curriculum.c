@@ -38,9 +38,8 @@ static bool curriculum_check_counts(mega_engine_settings *s)
     const char *const dest[] = {"curriculum_difficulty", "curriculum_max_step"};
     const size_t stairs = s->optim.curriculum_difficulty.count, steps = s->optim.curriculum_max_step.count;
     if (stairs == steps + 1) return true;
-    mega_options_problem(
-        s->options, MEGA_ERR_USAGE,
-        "%s: found %zu numbers, and %zu of %s; expected one last step (%s) for each stair but the last",
+    mega_options_mistake(
+        s->options, "%s: found %zu numbers, and %zu of %s; expected one last step (%s) for each stair but the last",
         mega_options_origin(s->options, dest[0]), stairs, steps, mega_options_spelling(s->options, dest[1]),
         steps > 0 ? mega_options_origin(s->options, dest[1]) : "there is none");
     return false;
@@ -53,11 +52,11 @@ static bool check_growth(mega_engine_settings *s, const mega_curriculum *c)
     if (c->least < 1 || c->unit < 1 || c->steps < 1 || c->most < 0) return false;
     if (c->kind == MEGA_CURRICULUM_ROOT && c->degree < 1) return false;
     if (c->most != 0 && c->most < c->least)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected at least the length at the start, %s",
+        mega_options_mistake(s->options, "%s: expected at least the length at the start, %s",
                              mega_options_origin(s->options, "curriculum_max_difficulty"),
                              mega_options_origin(s->options, "curriculum_min_difficulty"));
     else if (c->unit > c->least)
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
+        mega_options_mistake(s->options,
                              "%s: the first steps would read no token of a sample, because lengths are rounded down to "
                              "a multiple of %lld (%s); raise the first or lower the second",
                              mega_options_origin(s->options, "curriculum_min_difficulty"), (long long)c->unit,
@@ -82,7 +81,7 @@ void mega_engine_rule_curriculum(mega_engine_settings *s)
                               mega_options_origin(s->options, details[i].dest), mega_curriculum_name(c.kind));
         if (is_given || (details[i].needed_by & kind) == 0) continue;
         is_complete = false;
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, %s (a curriculum of %s)",
+        mega_options_mistake(s->options, "missing: %s, %s (a curriculum of %s)",
                              mega_options_spelling(s->options, details[i].dest), details[i].what,
                              mega_curriculum_name(c.kind));
     }

@@ -33,8 +33,8 @@ static void check_groups(mega_engine_settings *s)
     const mega_list *groups = &s->optim.parameter_group;
     for (size_t i = 0; i < groups->count; i++)
         if (mega_param_group_check(groups->item[i]) != MEGA_OK)
-            mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: %s",
-                                 mega_options_origin(s->options, "parameter_group"), mega_error_message());
+            mega_options_mistake(s->options, "%s: %s", mega_options_origin(s->options, "parameter_group"),
+                                 mega_error_message());
 }
 
 /* DeepSpeed refuses ZeRO as well. */
@@ -68,11 +68,10 @@ void mega_engine_rule_optimizer(mega_engine_settings *s)
                           mega_options_origin(s->options, "optimizer"),
                           decouples ? "never part of the gradient" : "always part of the gradient");
     if (o->optimizer == MEGA_OPTIMIZER_LAMB && o->lamb_min_coeff > o->lamb_max_coeff)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s is above %s; give a smallest ratio that is not",
+        mega_options_mistake(s->options, "%s is above %s; give a smallest ratio that is not",
                              mega_options_origin(s->options, "lamb_min_coeff"),
                              mega_options_origin(s->options, "lamb_max_coeff"));
     if (o->optimizer == MEGA_OPTIMIZER_SGD && o->sgd_nesterov && (o->sgd_momentum <= 0 || o->sgd_dampening != 0))
-        mega_options_problem(s->options, MEGA_ERR_USAGE,
-                             "%s needs a momentum above 0 and no dampening; found %g and %g",
+        mega_options_mistake(s->options, "%s needs a momentum above 0 and no dampening; found %g and %g",
                              mega_options_origin(s->options, "sgd_nesterov"), o->sgd_momentum, o->sgd_dampening);
 }

@@ -17,11 +17,11 @@ static void check_params_belong(mega_engine_settings *s)
     for (size_t i = 0; (p = mega_scheduler_param_at(i)) != NULL; i++) {
         if (!is_param_given(s, p) || (p->read_by & 1U << kind) != 0) continue;
         if (kind == MEGA_SCHEDULER_NONE)
-            mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: it belongs to a schedule of DeepSpeed; give %s too",
+            mega_options_mistake(s->options, "%s: it belongs to a schedule of DeepSpeed; give %s too",
                                  mega_options_origin(s->options, p->name),
                                  mega_options_spelling(s->options, "deepspeed_schedule"));
         else
-            mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: %s has no such parameter; leave it out",
+            mega_options_mistake(s->options, "%s: %s has no such parameter; leave it out",
                                  mega_options_origin(s->options, p->name),
                                  mega_options_origin(s->options, "deepspeed_schedule"));
     }
@@ -30,16 +30,13 @@ static void check_params_belong(mega_engine_settings *s)
 static void check_is_there(mega_engine_settings *s, const char *dest, bool is_there)
 {
     if (!is_there && !mega_options_is_given(s->options, dest) && !mega_options_may_be_in_json(s->options))
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "missing: %s, which %s needs",
-                             mega_options_spelling(s->options, dest),
+        mega_options_mistake(s->options, "missing: %s, which %s needs", mega_options_spelling(s->options, dest),
                              mega_options_origin(s->options, "deepspeed_schedule"));
 }
 
 static void check_not_below(mega_engine_settings *s, const char *dest, int64_t value)
 {
-    if (value < -1)
-        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected at least -1",
-                             mega_options_origin(s->options, dest));
+    if (value < -1) mega_options_mistake(s->options, "%s: expected at least -1", mega_options_origin(s->options, dest));
 }
 
 /* The first beta of OneCycle may grow after the cycle; Adam needs it below 1 in every step. */
@@ -55,7 +52,7 @@ static void check_momentum(mega_engine_settings *s, const mega_step_schedule *c)
         return;
     }
     if (last < 0 || !mega_step_schedule_betas(c, last, &beta1, &beta2) || beta1 < 1) return;
-    mega_options_problem(s->options, MEGA_ERR_USAGE,
+    mega_options_mistake(s->options,
                          "%s: the momentum grows after the cycle to %g at the last step; it must stay below 1",
                          mega_options_origin(s->options, "decay_mom_rate"), beta1);
 }
@@ -99,10 +96,9 @@ static void check_range_test(mega_engine_settings *s, const mega_step_schedule *
 {
     const int64_t last = s->optim.train_iters - 1;
     if (last < 0 || c->lr_range_test_step_size <= 0 || mega_step_schedule_lr(c, last) <= FLT_MAX) return;
-    mega_options_problem(s->options, MEGA_ERR_USAGE,
-                         "%s: the rate grows to %g at the last step; expected at most %g, which a 32-bit float holds",
-                         mega_options_origin(s->options, "lr_range_test_step_rate"), mega_step_schedule_lr(c, last),
-                         (double)FLT_MAX);
+    mega_options_mistake(
+        s->options, "%s: the rate grows to %g at the last step; expected at most %g, which a 32-bit float holds",
+        mega_options_origin(s->options, "lr_range_test_step_rate"), mega_step_schedule_lr(c, last), (double)FLT_MAX);
 }
 
 void mega_engine_rule_scheduler(mega_engine_settings *s)

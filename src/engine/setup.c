@@ -18,22 +18,21 @@ static mega_status setup_check(const mega_setup *s)
                          "mega_engine_create: setup.mode %d; expected MEGA_TRAIN, MEGA_EVAL or MEGA_GENERATE",
                          (int)s->mode);
     if (s->argc < 0 || (s->argc > 0 && s->argv == NULL))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.argc is %d and setup.argv %s; give both or neither",
-                         s->argc, s->argv == NULL ? "NULL" : "not NULL");
+        return MEGA_MISTAKE("mega_engine_create: setup.argc is %d and setup.argv %s; give both or neither", s->argc,
+                            s->argv == NULL ? "NULL" : "not NULL");
     if (s->lr_scheduler != NULL && s->lr_scheduler->lr == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.lr_scheduler->lr is NULL; give the function");
+        return MEGA_MISTAKE("mega_engine_create: setup.lr_scheduler->lr is NULL; give the function");
     if (s->training_data == NULL) return MEGA_OK;
     if (s->mode == MEGA_GENERATE || (s->options != NULL && s->options->generate))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: setup.training_data is given to an engine that generates, "
-                         "which reads none; leave it NULL");
+        return MEGA_MISTAKE("mega_engine_create: setup.training_data is given to an engine that generates, "
+                            "which reads none; leave it NULL");
     if (s->training_data->read == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: setup.training_data->read is NULL; give the function");
+        return MEGA_MISTAKE("mega_engine_create: setup.training_data->read is NULL; give the function");
     if (s->training_data->first >= 0 && s->training_data->count > 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_create: setup.training_data has %lld samples from %lld on; expected at least 1, from "
-                     "0 or later",
-                     (long long)s->training_data->count, (long long)s->training_data->first);
+    return MEGA_MISTAKE(
+        "mega_engine_create: setup.training_data has %lld samples from %lld on; expected at least 1, from "
+        "0 or later",
+        (long long)s->training_data->count, (long long)s->training_data->first);
 }
 
 /* If the length of the training is not given, no decay curve can be computed: the learning rate is constant after the
@@ -47,10 +46,10 @@ static mega_status read_length(mega_engine_settings *s)
     else if (o->lr_decay_samples > 0)
         o->train_samples = o->lr_decay_samples;
     else if (is_curve || !isnan(o->lr_warmup_fraction))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: %s or %s, where the curve ends",
-                         mega_options_origin(s->options, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
-                         mega_options_spelling(s->options, "lr_decay_iters"),
-                         mega_options_spelling(s->options, "train_iters"));
+        return MEGA_MISTAKE("%s: missing: %s or %s, where the curve ends",
+                            mega_options_origin(s->options, is_curve ? "lr_decay_style" : "lr_warmup_fraction"),
+                            mega_options_spelling(s->options, "lr_decay_iters"),
+                            mega_options_spelling(s->options, "train_iters"));
     else { /* the longest training that the options allow, in the unit of the warm-up */
         o->lr_decay_style = MEGA_LR_CONSTANT;
         if (o->lr_warmup_samples > 0) o->train_samples = (int64_t)1 << 50;
@@ -132,13 +131,13 @@ static mega_status setup_copy_options(mega_engine *e, const mega_setup *s)
     const mega_layout_sizes *l = &s->layout;
     const bool has_layout = l->tp != 0 || l->pp != 0 || l->cp != 0 || l->ep != 0 || l->planned_ranks != 0;
     if (s->config == NULL && s->argc == 0 && !has_layout && s->world == NULL && s->team == NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_create: setup.options holds every setting, and setup.%s is given as well; give one",
-                     s->config != NULL  ? "config"
-                     : s->argc != 0     ? "argv"
-                     : has_layout       ? "layout"
-                     : s->world != NULL ? "world"
-                                        : "team");
+    return MEGA_MISTAKE(
+        "mega_engine_create: setup.options holds every setting, and setup.%s is given as well; give one",
+        s->config != NULL  ? "config"
+        : s->argc != 0     ? "argv"
+        : has_layout       ? "layout"
+        : s->world != NULL ? "world"
+                           : "team");
 }
 
 /* Sets the options of an engine that generates, which has no other programs. */
@@ -195,7 +194,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 
 mega_status mega_engine_options_help(mega_buffer *out)
 {
-    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_options_help: out is NULL; give it");
+    if (out == NULL) return MEGA_MISTAKE("mega_engine_options_help: out is NULL; give it");
     return mega_options_list(&mega_engine_composition, out);
 }
 

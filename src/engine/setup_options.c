@@ -43,7 +43,7 @@ static const char *setup_options_json(mega_options *o)
     const setup_values *v = mega_options_values(o);
     const mega_engine_settings *s = &v->engine;
     if (v->config != NULL && s->deepspeed_config != NULL) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s and mega_setup.config: give one of them",
+        mega_options_mistake(o, "%s and mega_setup.config: give one of them",
                              mega_options_origin(o, "deepspeed_config"));
         return NULL;
     }
@@ -69,12 +69,11 @@ static void check_local_rank(mega_options *o, const setup_values *v)
     int64_t rank;
     if (v->local_rank == NULL) return;
     if (!mega_value_int(v->local_rank, &rank) || rank < -1)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "--local_rank: found \"%s\", expected the number of this rank on its host, or -1",
+        mega_options_mistake(o, "--local_rank: found \"%s\", expected the number of this rank on its host, or -1",
                              v->local_rank);
     else if (rank != -1 && rank != s->local_rank)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "--local_rank %s: by its launcher this process is rank %lld of the %lld on its host; leave "
             "it out, or give each rank its own (LOCAL_RANK under megalith launch)",
             v->local_rank, (long long)s->local_rank, (long long)s->local_world_size);

@@ -13,37 +13,35 @@ static mega_status check_scalar(const mega_graph *g, const char *name, const cha
     const tensor_shape expected = mega_shape_1d(g->acc, 1);
     char a[96], b[96];
     if (t.id <= 0 || t.id >= g->num_tensors || g->tensor[t.id].role != ROLE_VALUE)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "loss \"%s\" in \"%s\": its %s is not a value that the program computes; pass what "
-                         "mega_sum or another loss of layers.h returns",
-                         name, g->scope.path, what);
+        return MEGA_MISTAKE("loss \"%s\" in \"%s\": its %s is not a value that the program computes; pass what "
+                            "mega_sum or another loss of layers.h returns",
+                            name, g->scope.path, what);
     if (mega_shape_equal(&g->tensor[t.id].shape, &expected)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "loss \"%s\" in \"%s\": its %s is %s; expected %s, a sum over the micro-batch such as "
-                     "mega_sum returns",
-                     name, g->scope.path, what, mega_shape_text(a, sizeof a, &g->tensor[t.id].shape),
-                     mega_shape_text(b, sizeof b, &expected));
+    return MEGA_MISTAKE("loss \"%s\" in \"%s\": its %s is %s; expected %s, a sum over the micro-batch such as "
+                        "mega_sum returns",
+                        name, g->scope.path, what, mega_shape_text(a, sizeof a, &g->tensor[t.id].shape),
+                        mega_shape_text(b, sizeof b, &expected));
 }
 
 static mega_status check_loss(const mega_graph *g, const char *name, mega_loss loss, double coefficient)
 {
     if (name == NULL || name[0] == '\0' || strlen(name) >= MEGA_LOSS_NAME)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "loss \"%.20s\" in \"%s\": its name has %zu characters; expected 1 to %d",
-                         name == NULL ? "" : name, g->scope.path, name == NULL ? 0 : strlen(name), MEGA_LOSS_NAME - 1);
+        return MEGA_MISTAKE("loss \"%.20s\" in \"%s\": its name has %zu characters; expected 1 to %d",
+                            name == NULL ? "" : name, g->scope.path, name == NULL ? 0 : strlen(name),
+                            MEGA_LOSS_NAME - 1);
     MEGA_TRY(mega_graph_check_name(g->scope.path, "a loss", name));
     for (int i = 0; i < g->results.num_losses; i++)
         if (strcmp(g->results.loss[i].name, name) == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "loss \"%s\" in \"%s\": the name is declared twice, first in \"%s\"; give each loss and "
-                             "metric a name of its own",
-                             name, g->scope.path, g->results.loss[i].scope);
+            return MEGA_MISTAKE(
+                "loss \"%s\" in \"%s\": the name is declared twice, first in \"%s\"; give each loss and "
+                "metric a name of its own",
+                name, g->scope.path, g->results.loss[i].scope);
     if (g->results.num_losses == MEGA_METRICS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "loss \"%s\" in \"%s\": the model has more than %d losses and metrics", name,
-                         g->scope.path, MEGA_METRICS);
+        return MEGA_MISTAKE("loss \"%s\" in \"%s\": the model has more than %d losses and metrics", name, g->scope.path,
+                            MEGA_METRICS);
     if (!isfinite(coefficient))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "loss \"%s\" in \"%s\": its coefficient is %g; expected a finite number, 0 for a metric", name,
-                         g->scope.path, isnan(coefficient) ? fabs(coefficient) : coefficient);
+        return MEGA_MISTAKE("loss \"%s\" in \"%s\": its coefficient is %g; expected a finite number, 0 for a metric",
+                            name, g->scope.path, isnan(coefficient) ? fabs(coefficient) : coefficient);
     MEGA_TRY(check_scalar(g, name, "sum", loss.sum));
     return check_scalar(g, name, "weight", loss.weight);
 }
@@ -90,16 +88,15 @@ static mega_status check_trained(const mega_graph *g, const graph_loss *l)
 {
     if (l->coefficient == 0) return MEGA_OK;
     if (is_accuracy(g, l))
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "loss \"%s\" in \"%s\": accuracy has no gradient, so that it cannot be trained; declare it with "
             "coefficient 0, as a metric",
             l->name, l->scope);
     if (!g->tensor[l->sum].needs_gradient)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "loss \"%s\" in \"%s\" depends on no parameter, so that it cannot be trained; declare it with "
-                         "coefficient 0, as a metric",
-                         l->name, l->scope);
+        return MEGA_MISTAKE(
+            "loss \"%s\" in \"%s\" depends on no parameter, so that it cannot be trained; declare it with "
+            "coefficient 0, as a metric",
+            l->name, l->scope);
     if (g->tensor[l->weight].needs_gradient)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "loss \"%s\" in \"%s\": its weight depends on a parameter, and no gradient passes through a "
@@ -114,10 +111,10 @@ static mega_status check_weight(const mega_graph *g, const graph_head *h, const 
     for (int i = 0; i < h->end_op; i++)
         for (int k = 0; k < OP_MAX_OUT; k++)
             if (g->op[i].out[k] == l->weight && i <= h->first_op) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "loss \"%s\" in \"%s\": its weight is computed after the head, which divides its gradient by it; "
-                     "describe the weight before the head",
-                     l->name, l->scope);
+    return MEGA_MISTAKE(
+        "loss \"%s\" in \"%s\": its weight is computed after the head, which divides its gradient by it; "
+        "describe the weight before the head",
+        l->name, l->scope);
 }
 
 /* Gives a head the sum of the coefficients of all losses that use it, or removes its gradient if that is 0. */
@@ -137,10 +134,9 @@ static mega_status settle_head(mega_graph *g, graph_head *h)
         coefficient += l->coefficient;
     }
     if (found == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "head in \"%s\": it makes a gradient, but its loss has no name; declare the loss with "
-                         "mega_loss_add, with coefficient 0 if it is a metric",
-                         h->scope);
+        return MEGA_MISTAKE("head in \"%s\": it makes a gradient, but its loss has no name; declare the loss with "
+                            "mega_loss_add, with coefficient 0 if it is a metric",
+                            h->scope);
     if (coefficient == 0) {
         mega_head_drop_gradient(g, h);
         h->dx = 0;

@@ -17,33 +17,31 @@ static int model_copies(const mega_layer *row)
 static mega_status model_check_ways(const mega_model *m)
 {
     if (m->positions < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: positions %lld; expected 1 or more, or 0 for 1", model_name(m),
-                         (long long)m->positions);
+        return MEGA_MISTAKE("model %s: positions %lld; expected 1 or more, or 0 for 1", model_name(m),
+                            (long long)m->positions);
     if ((unsigned)m->partition > MEGA_PARTITION_FLOPS)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "model %s: partition %d; expected MEGA_PARTITION_PARAMETERS, _UNIFORM, _TYPE or _FLOPS",
-                         model_name(m), (int)m->partition);
+        return MEGA_MISTAKE("model %s: partition %d; expected MEGA_PARTITION_PARAMETERS, _UNIFORM, _TYPE or _FLOPS",
+                            model_name(m), (int)m->partition);
     return MEGA_OK;
 }
 
 static mega_status check_model(const mega_model *m)
 {
     if (m->layer == NULL || m->num_layers < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: it has no layers; give at least one", model_name(m));
+        return MEGA_MISTAKE("model %s: it has no layers; give at least one", model_name(m));
     for (int r = 0; r < m->num_layers; r++) {
         const mega_layer *row = &m->layer[r];
         if (row->path == NULL || row->describe == NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: row %d of its layers has no %s; give one", model_name(m), r,
-                             row->path == NULL ? "path" : "function describe");
+            return MEGA_MISTAKE("model %s: row %d of its layers has no %s; give one", model_name(m), r,
+                                row->path == NULL ? "path" : "function describe");
         MEGA_TRY(mega_graph_check_name(model_name(m), "a layer", row->path));
         if (row->repeat < 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: layer \"%s\" repeats %d times; expected 0 or more",
-                             model_name(m), row->path, row->repeat);
+            return MEGA_MISTAKE("model %s: layer \"%s\" repeats %d times; expected 0 or more", model_name(m), row->path,
+                                row->repeat);
     }
     if (m->recompute_interval < 0 || m->recompute_regions < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "model %s: recompute_interval %d, recompute_regions %d; expected both to be 0 or more",
-                         model_name(m), m->recompute_interval, m->recompute_regions);
+        return MEGA_MISTAKE("model %s: recompute_interval %d, recompute_regions %d; expected both to be 0 or more",
+                            model_name(m), m->recompute_interval, m->recompute_regions);
     return model_check_ways(m);
 }
 
@@ -94,10 +92,9 @@ static void set_path(mega_builder *b, const mega_layer *row, int index)
         snprintf(b->path, sizeof b->path, "%.*s%s%s", before, row->path, text, number != NULL ? number + 2 : "");
     b->index = index;
     if (n < 0 || (size_t)n >= sizeof b->path)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s…\": its path has %d characters; expected at most %zu, choose "
-                                       "shorter names",
-                                       b->path, n, sizeof b->path - 1));
+        mega_builder_fail(b, MEGA_MISTAKE("layer \"%s…\": its path has %d characters; expected at most %zu, choose "
+                                          "shorter names",
+                                          b->path, n, sizeof b->path - 1));
 }
 
 /* Returns the prefix for names of ops: the path of the layer without the name of the model. */
@@ -116,10 +113,9 @@ static mega_status check_flow(const mega_model *m, int layer, const char *path, 
         if (id >= 0 && id < g->num_tensors) continue;
         char name[24] = "flow->x";
         if (v > 0) snprintf(name, sizeof name, "flow->more[%d]", v - 1);
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\" (%d of the list of model %s) leaves %s as tensor %d, which is none of this "
-                         "graph; give it a value that this call computed, or mega_none()",
-                         path, layer, model_name(m), name, (int)id);
+        return MEGA_MISTAKE("layer \"%s\" (%d of the list of model %s) leaves %s as tensor %d, which is none of this "
+                            "graph; give it a value that this call computed, or mega_none()",
+                            path, layer, model_name(m), name, (int)id);
     }
     return MEGA_OK;
 }
@@ -138,8 +134,8 @@ void model_describe_layer(const mega_model *m, int layer, const mega_builder *ba
     row->describe(&b, row->self, flow);
     if (g->status == MEGA_OK) mega_graph_fail(g, check_flow(m, layer, b.path, g, flow));
     if (g->status == MEGA_OK && g->regions.begun_by_layer != 0)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "layer \"%s\" (%d of the list of model %s): %d more calls of mega_recompute_begin "
+        mega_graph_fail(g,
+                        MEGA_MISTAKE("layer \"%s\" (%d of the list of model %s): %d more calls of mega_recompute_begin "
                                      "than of mega_recompute_end; call them in pairs",
                                      b.path, layer, model_name(m), g->regions.begun_by_layer));
     mega_scope_leave(g, s);
@@ -217,15 +213,14 @@ static mega_status model_weigh(const mega_model_parts *p, bool *matches, double 
     const mega_model *m = &p->model;
     int count = 0;
     if (m->partition == MEGA_PARTITION_TYPE && m->partition_type == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "model %s: MEGA_PARTITION_TYPE without partition_type; give the expression",
-                         model_name(m));
+        return MEGA_MISTAKE("model %s: MEGA_PARTITION_TYPE without partition_type; give the expression", model_name(m));
     if (m->partition == MEGA_PARTITION_TYPE) {
         MEGA_TRY(match_types(m, m->partition_type, p->num_layers, matches, &count));
         if (count == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "model %s: no layer has a type that matches \"%s\"; give the layers of the list types, or "
-                             "choose another expression",
-                             model_name(m), m->partition_type);
+            return MEGA_MISTAKE(
+                "model %s: no layer has a type that matches \"%s\"; give the layers of the list types, or "
+                "choose another expression",
+                model_name(m), m->partition_type);
     }
     for (int l = 0; l < p->num_layers; l++) switch (m->partition) {
         case MEGA_PARTITION_PARAMETERS: weight[l] = p->elements[l]; break;
@@ -240,11 +235,11 @@ static mega_status model_check_cut(const mega_model_parts *p)
 {
     for (int i = 0; i < p->num_parts; i++)
         if (p->first[i + 1] <= p->first[i] || p->first[0] != 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "model %s: %d layers in %d parts (stages times programs per stage): part %d would have "
-                             "layers %d to %d; expected at least one layer in each, from layer 0 to the last; choose "
-                             "fewer stages or other boundaries",
-                             model_name(&p->model), p->num_layers, p->num_parts, i, p->first[i], p->first[i + 1] - 1);
+            return MEGA_MISTAKE(
+                "model %s: %d layers in %d parts (stages times programs per stage): part %d would have "
+                "layers %d to %d; expected at least one layer in each, from layer 0 to the last; choose "
+                "fewer stages or other boundaries",
+                model_name(&p->model), p->num_layers, p->num_parts, i, p->first[i], p->first[i + 1] - 1);
     return MEGA_OK;
 }
 
@@ -319,10 +314,10 @@ mega_status mega_model_parts_create(const mega_model *m, const mega_layout *layo
                                     mega_model_sizes sizes, int parts, mega_model_parts **out)
 {
     if (out == NULL || m == NULL || layout == NULL || parts < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_model_parts_create: %d parts, or one of out, model and layout is NULL; give all three, "
-                         "and at least one part",
-                         parts);
+        return MEGA_MISTAKE(
+            "mega_model_parts_create: %d parts, or one of out, model and layout is NULL; give all three, "
+            "and at least one part",
+            parts);
     MEGA_TRY(check_model(m));
     mega_model_parts *p = mega_calloc(1, sizeof *p);
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory");

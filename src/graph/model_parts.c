@@ -101,10 +101,10 @@ static mega_status parts_check_value(const mega_model_parts *p, int layer, int v
     if (t.id != 0) mega_shape_text(now, sizeof now, &g->tensor[t.id].shape);
     if (expected->shape.num_dims != 0) mega_shape_text(then, sizeof then, &expected->shape);
     if (t.id == 0 ? expected->shape.num_dims != 0 : !mega_shape_equal(&g->tensor[t.id].shape, &expected->shape))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\" (%d of the list) hands over %s as value %d of the flow, but %s when the whole "
-                         "model was described; a layer must hand over the same in every mode and on every rank",
-                         path, layer - 1, now, v, then);
+        return MEGA_MISTAKE(
+            "layer \"%s\" (%d of the list) hands over %s as value %d of the flow, but %s when the whole "
+            "model was described; a layer must hand over the same in every mode and on every rank",
+            path, layer - 1, now, v, then);
     if (t.id != 0 && expected->shape.dtype != g->dtype && expected->shape.dtype != g->acc)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "layer \"%s\" (%d of the list) hands over %s to the next pipeline stage; only computed values "
@@ -134,10 +134,10 @@ static void parts_leave(const mega_model_parts *p, int layer, mega_mode mode, me
 static mega_status check_declared(const mega_model_parts *p, int declared, const mega_params *params)
 {
     if (params == NULL || mega_params_count(params) == declared) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "parameter %s: it is requested in a program, but was not when the whole model %s was described; a "
-                     "layer must request the same parameters in every mode and on every rank",
-                     mega_params_get(params, declared)->name, model_name(&p->model));
+    return MEGA_MISTAKE(
+        "parameter %s: it is requested in a program, but was not when the whole model %s was described; a "
+        "layer must request the same parameters in every mode and on every rank",
+        mega_params_get(params, declared)->name, model_name(&p->model));
 }
 
 mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g)
@@ -167,10 +167,10 @@ static mega_status parts_check_alone(const char *call, const mega_model *m, int 
                                      const void *given)
 {
     if (m == NULL || given == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: its %s is NULL; give it", call, m == NULL ? "model" : "last argument");
+        return MEGA_MISTAKE("%s: its %s is NULL; give it", call, m == NULL ? "model" : "last argument");
     if (programs >= 1 && program >= 0 && program < programs) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: program %d of %d; expected at least one program, and one of them", call,
-                     program, programs);
+    return MEGA_MISTAKE("%s: program %d of %d; expected at least one program, and one of them", call, program,
+                        programs);
 }
 
 /* Describes micro-batches with one row per tp rank, so that sequence parallelism can divide the rows. */

@@ -79,8 +79,8 @@ mega_status mega_model_parts_set_level(mega_model_parts *p, int level)
     const int count = count_candidates(p);
     int found = 0;
     if (level < 0 || level >= mega_model_parts_levels(p))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_model_parts_set_level: level %d; expected 0 to %d", level,
-                         mega_model_parts_levels(p) - 1);
+        return MEGA_MISTAKE("mega_model_parts_set_level: level %d; expected 0 to %d", level,
+                            mega_model_parts_levels(p) - 1);
     for (int i = 0; i < p->num_parts; i++)
         if (is_own_part(p, i)) cut_into_regions(p, i, level > count ? level - count + 1 : 1, 0);
     if (level >= count) return MEGA_OK;

@@ -138,17 +138,15 @@ static mega_status partition_balance(const double *weight, int count, int parts,
 mega_status mega_partition_balance(const double *weight, int count, int parts, int *out)
 {
     if (parts < 1 || count < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_partition_balance: %d weights into %d parts; expected 0 or more into 1 "
-                         "or more",
-                         count, parts);
+        return MEGA_MISTAKE("mega_partition_balance: %d weights into %d parts; expected 0 or more into 1 "
+                            "or more",
+                            count, parts);
     if (out == NULL || (weight == NULL && count > 0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_partition_balance: %s is NULL; give it",
-                         out == NULL ? "out" : "the list of weights");
+        return MEGA_MISTAKE("mega_partition_balance: %s is NULL; give it", out == NULL ? "out" : "the list of weights");
     for (int i = 0; i < count; i++)
         if (!(weight[i] >= 0) || isinf(weight[i]))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "mega_partition_balance: weight %d is %g; expected a number of at least 0",
-                             i, weight[i]);
+            return MEGA_MISTAKE("mega_partition_balance: weight %d is %g; expected a number of at least 0", i,
+                                weight[i]);
     if (count > parts) return partition_balance(weight, count, parts, out);
     for (int p = 0; p <= parts; p++) out[p] = p < count ? p : count;
     return MEGA_OK;

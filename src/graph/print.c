@@ -113,7 +113,7 @@ static void print_phase(const mega_program *p, bool backward, mega_buffer *out)
 mega_status mega_program_print(const mega_program *p, mega_buffer *out)
 {
     if (p == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_print: %s is NULL; give it", p == NULL ? "the program" : "out");
+        return MEGA_MISTAKE("mega_program_print: %s is NULL; give it", p == NULL ? "the program" : "out");
     mega_graph_find_cuts(p->g);
     print_phase(p, false, out);
     print_phase(p, true, out);

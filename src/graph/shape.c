@@ -47,16 +47,15 @@ static mega_status wrong_operand(const mega_graph *g, const instruction *op, int
 {
     char found[96];
     const graph_tensor *t = &g->tensor[op->in[in]];
-    return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": %s is %s %s; expected %s", mega_op_table[op->kind]->name,
-                     op->scope, what, t->name, mega_shape_text(found, sizeof found, &t->shape), expected);
+    return MEGA_MISTAKE("op %s in \"%s\": %s is %s %s; expected %s", mega_op_table[op->kind]->name, op->scope, what,
+                        t->name, mega_shape_text(found, sizeof found, &t->shape), expected);
 }
 
 mega_status mega_op_expect_epsilon(const instruction *op)
 {
     if (op->attr.eps >= FLT_MIN && op->attr.eps <= FLT_MAX) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "op %s in \"%s\": epsilon %g; expected a number above 0, such as 1e-5 (from %g to %g)",
-                     mega_op_table[op->kind]->name, op->scope, op->attr.eps, (double)FLT_MIN, (double)FLT_MAX);
+    return MEGA_MISTAKE("op %s in \"%s\": epsilon %g; expected a number above 0, such as 1e-5 (from %g to %g)",
+                        mega_op_table[op->kind]->name, op->scope, op->attr.eps, (double)FLT_MIN, (double)FLT_MAX);
 }
 
 mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected)

@@ -13,8 +13,8 @@ typedef struct verify {
 static mega_status broken(const verify *v, int i, const char *rule, int32_t tensor)
 {
     const instruction *op = &v->g->op[i];
-    return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: instruction %d, %s in \"%s\": %s (tensor %s)", v->after, i,
-                     mega_op_table[op->kind]->name, op->scope, rule, v->g->tensor[tensor].name);
+    return MEGA_MISTAKE("program after pass %s: instruction %d, %s in \"%s\": %s (tensor %s)", v->after, i,
+                        mega_op_table[op->kind]->name, op->scope, rule, v->g->tensor[tensor].name);
 }
 
 static mega_status verify_reads(const verify *v, int i)
@@ -89,20 +89,17 @@ static mega_status verify_tensors(const verify *v)
         const bool inside = x->base > 0 && g->tensor[x->base].role != ROLE_VIEW && x->offset >= 0 &&
                             x->shape.dtype == g->tensor[x->base].shape.dtype &&
                             x->offset + mega_shape_count(&x->shape) <= mega_shape_count(&g->tensor[x->base].shape);
-        if (!inside)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: view of %s reaches outside of it", v->after,
-                             x->name);
+        if (!inside) return MEGA_MISTAKE("program after pass %s: view of %s reaches outside of it", v->after, x->name);
     }
     for (int i = 0; i < g->names.num_named; i++) {
         const graph_tensor *x = &g->tensor[g->names.named[i].tensor];
         if (x->role == ROLE_VALUE && v->written[g->names.named[i].tensor] != mega_shape_count(&x->shape))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: output \"%s\" is not written, or only in part",
-                             v->after, g->names.named[i].name);
+            return MEGA_MISTAKE("program after pass %s: output \"%s\" is not written, or only in part", v->after,
+                                g->names.named[i].name);
     }
     for (int i = 0; i < g->results.num_losses; i++)
         if (v->written[g->results.loss[i].sum] != 1 || v->written[g->results.loss[i].weight] != 1)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: loss \"%s\" is not written", v->after,
-                             g->results.loss[i].name);
+            return MEGA_MISTAKE("program after pass %s: loss \"%s\" is not written", v->after, g->results.loss[i].name);
     return MEGA_OK;
 }
 
@@ -114,7 +111,7 @@ mega_status mega_graph_verify(const mega_graph *g, const char *after)
     mega_status st = MEGA_OK;
     for (int i = 0; i < g->num_ops && st == MEGA_OK; i++) {
         if (g->op[i].kind <= OP_NONE || g->op[i].kind >= OP_COUNT)
-            st = MEGA_FAIL(MEGA_ERR_USAGE, "program after pass %s: instruction %d has no op", after, i);
+            st = MEGA_MISTAKE("program after pass %s: instruction %d has no op", after, i);
         else if (g->op[i].backward != (i >= g->num_forward))
             st = broken(&v, i, "a forward instruction is in the backward program, or the other way round", 0);
         if (st == MEGA_OK) st = verify_shapes(&v, i);

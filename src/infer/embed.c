@@ -49,8 +49,8 @@ mega_status mega_embed(mega_engine *engine, const mega_embed_texts *texts, int64
     for (int64_t i = 0; i < texts->count; i++) {
         const int64_t length = texts->begin[i + 1] - texts->begin[i];
         if (length < 1 || length > positions)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "embedding: text %lld has %lld tokens; expected 1 to %lld", (long long)i,
-                             (long long)length, (long long)positions);
+            return MEGA_MISTAKE("embedding: text %lld has %lld tokens; expected 1 to %lld", (long long)i,
+                                (long long)length, (long long)positions);
     }
     memset(out, 0, (size_t)values * sizeof *out);
     embed_work work = {.engine = engine, .texts = texts, .channels = channels, .out = out};

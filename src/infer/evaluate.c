@@ -118,12 +118,10 @@ mega_status mega_evaluate(mega_engine *engine, const int32_t *tokens, int64_t co
     const int64_t seq = mega_engine_run_rows(engine, MEGA_RUN_EVALUATE);
     if (seq < 0) return MEGA_ERR_USAGE;
     if (count < 2)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "evaluation: %lld tokens; at least 2 are needed, the first has nothing before it",
-                         (long long)count);
+        return MEGA_MISTAKE("evaluation: %lld tokens; at least 2 are needed, the first has nothing before it",
+                            (long long)count);
     if (o->stride < 1 || o->stride > seq)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "evaluation: windows of %lld tokens with a stride of %lld; expected a stride from 1 to that length",
             (long long)seq, (long long)o->stride);
     const text t = {.tokens = tokens,

@@ -11,8 +11,8 @@
 
 static mega_status lacks(const mega_tokenizer *t, const char *token)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE, "the tokenizer (%s) lacks %s; expected that of an encoder such as BERT",
-                     mega_tokenizer_type(t), token);
+    return MEGA_MISTAKE("the tokenizer (%s) lacks %s; expected that of an encoder such as BERT", mega_tokenizer_type(t),
+                        token);
 }
 
 mega_status mega_filler_find_mask(const mega_tokenizer *t, int32_t *out)
@@ -171,8 +171,8 @@ static mega_status check_text(const mega_filler *f, const mega_masked_texts *t, 
 {
     const int64_t length = t->begin[i + 1] - t->begin[i];
     if (length < 1 || length > f->positions)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "fill_mask: text %lld has %lld tokens; expected 1 to %lld", (long long)i,
-                         (long long)length, (long long)f->positions);
+        return MEGA_MISTAKE("fill_mask: text %lld has %lld tokens; expected 1 to %lld", (long long)i, (long long)length,
+                            (long long)f->positions);
     return encode_check_ids("fill_mask", "text", i, t->tokens + t->begin[i], length, f->vocab);
 }
 
@@ -180,23 +180,23 @@ static mega_status check_run(const mega_filler *f, const mega_masked_texts *t, c
                              int64_t *masks)
 {
     if (f == NULL || t == NULL || t->count < 0 || (t->count > 0 && (t->tokens == NULL || t->begin == NULL)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_filler_run: the filler, the texts or their tokens are NULL");
+        return MEGA_MISTAKE("mega_filler_run: the filler, the texts or their tokens are NULL");
     const int64_t most = t->targets != NULL ? t->num_targets : f->known;
     if (t->top < 1 || t->top > most)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "fill_mask: %lld tokens are wanted for each mask; expected 1 to %lld%s",
-                         (long long)t->top, (long long)most, t->targets != NULL ? ", the number of targets" : "");
+        return MEGA_MISTAKE("fill_mask: %lld tokens are wanted for each mask; expected 1 to %lld%s", (long long)t->top,
+                            (long long)most, t->targets != NULL ? ", the number of targets" : "");
     for (int64_t i = 0; t->targets != NULL && i < t->num_targets; i++)
         if (t->targets[i] < 0 || t->targets[i] >= f->known)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "fill_mask: target %lld is %d; expected 0 to %lld", (long long)i,
-                             t->targets[i], (long long)f->known - 1);
+            return MEGA_MISTAKE("fill_mask: target %lld is %d; expected 0 to %lld", (long long)i, t->targets[i],
+                                (long long)f->known - 1);
     *masks = 0;
     for (int64_t i = 0; i < t->count; i++) {
         MEGA_TRY(check_text(f, t, i));
         for (int64_t k = t->begin[i]; k < t->begin[i + 1]; k++) *masks += t->tokens[k] == f->mask;
     }
     if (*masks == 0 || (out != NULL && *masks <= room / t->top)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "fill_mask: %lld masks with %lld tokens each; %lld fit", (long long)*masks,
-                     (long long)t->top, out != NULL ? (long long)room : 0LL);
+    return MEGA_MISTAKE("fill_mask: %lld masks with %lld tokens each; %lld fit", (long long)*masks, (long long)t->top,
+                        out != NULL ? (long long)room : 0LL);
 }
 
 static mega_status check_finite(const mega_filler *f)

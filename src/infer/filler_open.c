@@ -17,7 +17,7 @@ static mega_status filler_make(infer_owned *own, mega_filler **out)
 mega_status mega_filler_open(const mega_filler_setup *setup, mega_filler **out)
 {
     static const char call[] = "mega_filler_open";
-    if (setup == NULL || out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the setup or the result is NULL", call);
+    if (setup == NULL || out == NULL) return MEGA_MISTAKE("%s: the setup or the result is NULL", call);
     const infer_setup s = {.call = call,
                            .folder = setup->folder,
                            .compute = setup->compute,
@@ -59,7 +59,7 @@ mega_status mega_filler_encode(mega_filler *f, const char *text, int32_t *ids, i
 {
     static const char call[] = "mega_filler_encode";
     if (f == NULL || f->owned == NULL || text == NULL || count == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the filler, the text or the count is NULL", call);
+        return MEGA_MISTAKE("%s: the filler, the text or the count is NULL", call);
     mega_ids all = {0};
     mega_status st = mega_filler_tokens(f->tokenizer, f->owned->encoder, text, strlen(text), &all);
     if (st == MEGA_OK) st = infer_copy_ids(call, &all, ids, capacity, count);
@@ -71,7 +71,7 @@ mega_status mega_filler_decode(const mega_filler *f, const int32_t *ids, int64_t
 {
     static const char call[] = "mega_filler_decode";
     if (f == NULL || ids == NULL || out == NULL || count < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the filler, the ids or the result is NULL, or the count negative", call);
+        return MEGA_MISTAKE("%s: the filler, the ids or the result is NULL, or the count negative", call);
     MEGA_TRY(mega_tokenizer_decode(f->tokenizer, ids, count, out));
     return mega_buffer_check(out, call);
 }

@@ -6,26 +6,25 @@
 
 static mega_status check_beams(const mega_generator *g, const mega_generation *text, const mega_beam_options *o)
 {
-    if (g->beams == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: the generator was made without beams (has_beams)");
+    if (g->beams == NULL) return MEGA_MISTAKE("beam search: the generator was made without beams (has_beams)");
     if (o->width < 1 || o->width > g->batch)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: %d beams; expected 1 to %lld, for which the generator was made",
-                         o->width, (long long)g->batch);
+        return MEGA_MISTAKE("beam search: %d beams; expected 1 to %lld, for which the generator was made", o->width,
+                            (long long)g->batch);
     if (o->num_more_stops < 0 || o->num_more_stops > BEAM_MORE_STOPS ||
         (o->num_more_stops > 0 && o->more_stops == NULL))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: num_more_stops %d; expected 0 to %d, and their list",
-                         o->num_more_stops, BEAM_MORE_STOPS);
+        return MEGA_MISTAKE("beam search: num_more_stops %d; expected 0 to %d, and their list", o->num_more_stops,
+                            BEAM_MORE_STOPS);
     if ((2 + o->num_more_stops) * (int64_t)o->width > g->options.draw_vocab)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "beam search: %d beams, and a vocabulary of %lld ids; expected at most %lld beams", o->width,
-                         (long long)g->options.draw_vocab, (long long)g->options.draw_vocab / (2 + o->num_more_stops));
+        return MEGA_MISTAKE("beam search: %d beams, and a vocabulary of %lld ids; expected at most %lld beams",
+                            o->width, (long long)g->options.draw_vocab,
+                            (long long)g->options.draw_vocab / (2 + o->num_more_stops));
     if (!isfinite(o->length_penalty))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: length_penalty %g; expected a number", o->length_penalty);
+        return MEGA_MISTAKE("beam search: length_penalty %g; expected a number", o->length_penalty);
     if (o->stop < -1 || o->stop >= g->m.vocab)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: stop %d; expected an id below %lld, or -1: none", o->stop,
-                         (long long)g->m.vocab);
+        return MEGA_MISTAKE("beam search: stop %d; expected an id below %lld, or -1: none", o->stop,
+                            (long long)g->m.vocab);
     if (text->max_new < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: max_new %lld; expected 1 or more", (long long)text->max_new);
+        return MEGA_MISTAKE("beam search: max_new %lld; expected 1 or more", (long long)text->max_new);
     return generator_check_text(g, text, 0);
 }
 
@@ -110,12 +109,12 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
                                  const mega_beam_options *options, mega_beam_text *texts, int *count)
 {
     if (g == NULL || options == NULL || texts == NULL || count == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_beams: the generator, the options, texts or count are NULL");
+        return MEGA_MISTAKE("mega_generator_beams: the generator, the options, texts or count are NULL");
     const mega_generation text = {.prompt = prompt, .prompt_count = prompt_count, .max_new = max_new};
     MEGA_TRY(check_beams(g, &text, options));
     for (int i = 0; i < options->width; i++)
         if (texts[i].tokens == NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "beam search: text %d has no place for its tokens (tokens is NULL)", i);
+            return MEGA_MISTAKE("beam search: text %d has no place for its tokens (tokens is NULL)", i);
     int64_t begun = 0;
     beams_begin(g->beams, options, max_new);
     MEGA_TRY(begin_sequences(g, &text, &begun));

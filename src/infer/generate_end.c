@@ -10,20 +10,17 @@ static mega_status check_rules(const mega_generator *g)
 {
     const mega_generation_rules *r = g->rules;
     if (r->num_stops > 0 && g->options.tokenizer == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "generation: texts that end a text (stop) need a tokenizer, which this generator has not");
+        return MEGA_MISTAKE("generation: texts that end a text (stop) need a tokenizer, which this generator has not");
     if ((r->num_stops != 0 && r->stop == NULL) || (r->num_ends != 0 && r->end == NULL) || r->num_stops < 0 ||
         r->num_ends < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences and %d texts that end a text, and a list is NULL",
-                         r->num_ends, r->num_stops);
+        return MEGA_MISTAKE("generation: %d sequences and %d texts that end a text, and a list is NULL", r->num_ends,
+                            r->num_stops);
     for (int i = 0; i < r->num_stops; i++)
         if (r->stop[i][0] == '\0' || strlen(r->stop[i]) > MEGA_LONGEST_STOP)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "generation: text %d of those that end a text has %zu bytes; expected 1 to %d", i,
-                             strlen(r->stop[i]), (int)MEGA_LONGEST_STOP);
+            return MEGA_MISTAKE("generation: text %d of those that end a text has %zu bytes; expected 1 to %d", i,
+                                strlen(r->stop[i]), (int)MEGA_LONGEST_STOP);
     for (int i = 0; i < r->num_ends; i++)
-        if (r->end[i].count < 1)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "generation: sequence %d of ids that end a text is empty", i);
+        if (r->end[i].count < 1) return MEGA_MISTAKE("generation: sequence %d of ids that end a text is empty", i);
     return MEGA_OK;
 }
 

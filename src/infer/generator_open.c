@@ -8,7 +8,7 @@
 mega_status mega_generator_open(const mega_generator_setup *setup, mega_generator **out)
 {
     static const char call[] = "mega_generator_open";
-    if (setup == NULL || out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the setup or the result is NULL", call);
+    if (setup == NULL || out == NULL) return MEGA_MISTAKE("%s: the setup or the result is NULL", call);
     const infer_setup s = {.call = call,
                            .folder = setup->folder,
                            .compute = setup->compute,
@@ -47,9 +47,9 @@ mega_status mega_generator_open(const mega_generator_setup *setup, mega_generato
 static mega_status check_tokenizer(const mega_generator *g, const char *call, const void *given, const void *out)
 {
     if (g == NULL || given == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the generator, its input or its result is NULL", call);
+        return MEGA_MISTAKE("%s: the generator, its input or its result is NULL", call);
     if (g->options.tokenizer != NULL && g->owned != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the folder of the model has no tokenizer; give ids", call);
+    return MEGA_MISTAKE("%s: the folder of the model has no tokenizer; give ids", call);
 }
 
 mega_status mega_generator_encode(mega_generator *g, const char *text, int32_t *ids, int64_t capacity, int64_t *count)
@@ -67,7 +67,7 @@ mega_status mega_generator_decode(const mega_generator *g, const int32_t *ids, i
 {
     static const char call[] = "mega_generator_decode";
     MEGA_TRY(check_tokenizer(g, call, ids, out));
-    if (count < 0) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: count %lld; expected 0 or more", call, (long long)count);
+    if (count < 0) return MEGA_MISTAKE("%s: count %lld; expected 0 or more", call, (long long)count);
     MEGA_TRY(mega_tokenizer_decode(g->options.tokenizer, ids, count, out));
     return mega_buffer_check(out, call);
 }

@@ -6,8 +6,7 @@
 
 static mega_status check_setup(const infer_setup *s)
 {
-    if (s->folder == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: folder is NULL; expected the path of a model", s->call);
+    if (s->folder == NULL) return MEGA_MISTAKE("%s: folder is NULL; expected the path of a model", s->call);
     const struct {
         const char *name;
         int64_t value;
@@ -20,11 +19,9 @@ static mega_status check_setup(const infer_setup *s)
                 {"micro_batches", s->micro_batches}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].value < 0 || rows[i].value > INT32_MAX)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: %s %lld; expected 0 or more", s->call, rows[i].name,
-                             (long long)rows[i].value);
+            return MEGA_MISTAKE("%s: %s %lld; expected 0 or more", s->call, rows[i].name, (long long)rows[i].value);
     if (s->compute != MEGA_F32 && s->compute != MEGA_BF16 && s->compute != MEGA_F16)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: compute %d; expected MEGA_F32, MEGA_BF16 or MEGA_F16", s->call,
-                         (int)s->compute);
+        return MEGA_MISTAKE("%s: compute %d; expected MEGA_F32, MEGA_BF16 or MEGA_F16", s->call, (int)s->compute);
     return MEGA_OK;
 }
 
@@ -42,8 +39,7 @@ static mega_status owned_load(infer_owned *own, const infer_setup *s)
     const int64_t most = own->model.shape.positions, positions = s->positions > 0 ? s->positions : most;
     const int64_t texts = s->texts > 0 ? s->texts : 1;
     if (positions > most)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: positions %lld; the model has %lld", s->call, (long long)positions,
-                         (long long)most);
+        return MEGA_MISTAKE("%s: positions %lld; the model has %lld", s->call, (long long)positions, (long long)most);
     const mega_pretrained_sizes fills = {
         .mode = MEGA_EVAL, .samples = texts, .positions = positions, .masks = s->masks > 0 ? s->masks : 1};
     const mega_pretrained_sizes generates = mega_pretrained_generation(texts, positions, s->micro_batches, 512);
@@ -60,8 +56,8 @@ static mega_status owned_make(infer_owned *own, const infer_setup *s)
     MEGA_TRY(mega_comm_agree(mega_world_comm(own->world), owned_load(own, s)));
     const mega_layout *layout = mega_engine_layout(own->model.engine);
     if (layout->dp.size == 1) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: %d ranks, and tp %d x pp %d share the model; start as many as these", s->call,
-                     layout->world.size, layout->tp.size, layout->pp.size);
+    return MEGA_MISTAKE("%s: %d ranks, and tp %d x pp %d share the model; start as many as these", s->call,
+                        layout->world.size, layout->tp.size, layout->pp.size);
 }
 
 mega_status infer_owned_open(const infer_setup *setup, infer_owned **out)
@@ -95,8 +91,7 @@ mega_status infer_copy_ids(const char *call, const mega_ids *all, int32_t *ids, 
 {
     *count = all->count;
     if (all->count > capacity || (ids == NULL && all->count > 0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the text has %lld tokens; %lld fit", call, (long long)all->count,
-                         (long long)capacity);
+        return MEGA_MISTAKE("%s: the text has %lld tokens; %lld fit", call, (long long)all->count, (long long)capacity);
     if (all->count > 0) memcpy(ids, all->id, (size_t)all->count * sizeof *ids);
     return MEGA_OK;
 }

@@ -91,9 +91,9 @@ static mega_status check_prompt_rows(const mega_pretrained *m, const mega_pretra
                          "model %s: an encoder with a decoder predicts one text from another; the loss of a text alone "
                          "is that of a decoder, give the folder of one",
                          m->folder);
-    return sizes->positions >= 2 ? MEGA_OK
-                                 : MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld positions; expected 2 or more",
-                                             (long long)sizes->positions);
+    return sizes->positions >= 2
+               ? MEGA_OK
+               : MEGA_MISTAKE("generation: %lld positions; expected 2 or more", (long long)sizes->positions);
 }
 
 static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes *sizes)

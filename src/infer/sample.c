@@ -187,7 +187,6 @@ mega_status mega_sampling_check(const mega_sampling *s)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!rows[i].is_right)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %s %g; expected %s", rows[i].name, rows[i].value,
-                             rows[i].expected);
+            return MEGA_MISTAKE("generation: %s %g; expected %s", rows[i].name, rows[i].value, rows[i].expected);
     return MEGA_OK;
 }

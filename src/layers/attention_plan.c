@@ -195,8 +195,8 @@ mega_status attention_plan_make(const mega_builder *b, const char *name, const m
     p->name = name;
     p->channels = channels;
     if (name == NULL || name[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a layer %s has no name; give it one", b->path,
-                         p->is_cross ? "mega_cross_attention" : "mega_self_attention");
+        return MEGA_MISTAKE("layer \"%s\": a layer %s has no name; give it one", b->path,
+                            p->is_cross ? "mega_cross_attention" : "mega_self_attention");
     MEGA_TRY(check_heads(b, p));
     MEGA_TRY(check_scores(b, p));
     p->heads = o->num_heads;

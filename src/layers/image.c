@@ -41,9 +41,8 @@ mega_tensor mega_conv2d(const mega_builder *b, const char *name, mega_tensor x, 
     if (!windows_of(b, "mega_conv2d", inout_size, size, o->stride != 0 ? o->stride : 1, o->padding, &w))
         return mega_none();
     if (size < 1 || size > MOST_KERNEL) {
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s\", mega_conv2d \"%s\": kernel_size %d; expected 1 to %d pixels",
-                                       b->path, name, size, MOST_KERNEL));
+        mega_builder_fail(b, MEGA_MISTAKE("layer \"%s\", mega_conv2d \"%s\": kernel_size %d; expected 1 to %d pixels",
+                                          b->path, name, size, MOST_KERNEL));
         return mega_none();
     }
     const int64_t fan_in = mega_tensor_channels(b, x) * size * size;
@@ -87,15 +86,14 @@ static mega_status image_check_groups(const mega_builder *b, const char *name, m
                                       double momentum)
 {
     if (!(momentum >= 0 && momentum < 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\", mega_batch_norm \"%s\": momentum %g; expected 0 or more, and below 1", b->path,
-                         name, momentum);
+        return MEGA_MISTAKE("layer \"%s\", mega_batch_norm \"%s\": momentum %g; expected 0 or more, and below 1",
+                            b->path, name, momentum);
     if (b->mode != MEGA_TRAIN && momentum > 0 && group_samples >= 1) return MEGA_OK; /* running statistics: no groups */
     if (group_samples < 1 || b->samples % group_samples != 0 || mega_tensor_rows(b, x) % b->samples != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\", mega_batch_norm \"%s\": groups of %d samples in a micro-batch of %lld samples "
-                         "and %lld rows; expected a divisor of the samples, and whole samples",
-                         b->path, name, group_samples, (long long)b->samples, (long long)mega_tensor_rows(b, x));
+        return MEGA_MISTAKE(
+            "layer \"%s\", mega_batch_norm \"%s\": groups of %d samples in a micro-batch of %lld samples "
+            "and %lld rows; expected a divisor of the samples, and whole samples",
+            b->path, name, group_samples, (long long)b->samples, (long long)mega_tensor_rows(b, x));
     return MEGA_OK;
 }
 

@@ -9,9 +9,8 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
 {
     char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
     if (name == NULL || name[0] == '\0') {
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s\": a layer with a parameter %s has no name; give it one", b->path,
-                                       kind));
+        mega_builder_fail(
+            b, MEGA_MISTAKE("layer \"%s\": a layer with a parameter %s has no name; give it one", b->path, kind));
         return mega_none();
     }
     snprintf(full, sizeof full, "%s.%s", name, kind);
@@ -280,9 +279,8 @@ mega_tensor mega_dropout_add(const mega_builder *b, const char *name, mega_tenso
 {
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     if (!(p >= 0.0 && p < 1.0))
-        mega_builder_fail(b,
-                          MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", dropout \"%s\": probability %g; expected 0 <= p < 1",
-                                    b->path, name == NULL ? "" : name, layer_shown(p)));
+        mega_builder_fail(b, MEGA_MISTAKE("layer \"%s\", dropout \"%s\": probability %g; expected 0 <= p < 1", b->path,
+                                          name == NULL ? "" : name, layer_shown(p)));
     if (p > 0.0 && b->mode == MEGA_TRAIN) {
         const mega_tensor sample = layer_own_rows(b, layer_row_input(b, "sample_id"));
         const mega_tensor position = layer_own_rows(b, layer_row_input(b, "seq_position"));

@@ -100,7 +100,7 @@ static double longrope_factor(const mega_rope *rope)
 
 static mega_status missing(const mega_rope *rope, const char *what)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE, "rope: scaling %s needs %s; give it", scaling_name(rope->scaling), what);
+    return MEGA_MISTAKE("rope: scaling %s needs %s; give it", scaling_name(rope->scaling), what);
 }
 
 static mega_status check_scaling(const mega_rope *rope, int64_t channels)
@@ -128,22 +128,22 @@ static mega_status check_scaling(const mega_rope *rope, int64_t channels)
             return missing(rope, "long_factor and short_factor");
         return has_factor ? MEGA_OK : missing(rope, "a factor above 0, or max_positions");
     }
-    return MEGA_FAIL(MEGA_ERR_USAGE, "rope: scaling %d; expected one of mega_rope_scaling", (int)rope->scaling);
+    return MEGA_MISTAKE("rope: scaling %d; expected one of mega_rope_scaling", (int)rope->scaling);
 }
 
 static mega_status check_rope(const mega_rope *rope, int64_t channels)
 {
     if (!(rope->theta > 1.0 && isfinite(rope->theta)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "rope: theta %g; expected a finite number above 1, or 0 for no rotation",
-                         isnan(rope->theta) ? fabs(rope->theta) : rope->theta);
+        return MEGA_MISTAKE("rope: theta %g; expected a finite number above 1, or 0 for no rotation",
+                            isnan(rope->theta) ? fabs(rope->theta) : rope->theta);
     if (!(rope->fraction >= 0.0 && rope->fraction <= 1.0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "rope: fraction %g of the channels of a head; expected 0 (all) to 1",
-                         isnan(rope->fraction) ? fabs(rope->fraction) : rope->fraction);
+        return MEGA_MISTAKE("rope: fraction %g of the channels of a head; expected 0 (all) to 1",
+                            isnan(rope->fraction) ? fabs(rope->fraction) : rope->fraction);
     if (channels < 2 || channels % 2 != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "rope: %lld channels of a head are rotated; expected an even number, at least 2, change the "
-                         "fraction or the size of heads",
-                         (long long)channels);
+        return MEGA_MISTAKE(
+            "rope: %lld channels of a head are rotated; expected an even number, at least 2, change the "
+            "fraction or the size of heads",
+            (long long)channels);
     return check_scaling(rope, channels);
 }
 
@@ -151,10 +151,9 @@ mega_status mega_rope_frequencies(const mega_rope *rope, int64_t head_dim, int64
                                   double *out_factor)
 {
     if (rope == NULL || out == NULL || out_factor == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_rope_frequencies: %s is NULL; give it",
-                         rope == NULL  ? "the rope"
-                         : out == NULL ? "out"
-                                       : "out_factor");
+        return MEGA_MISTAKE("mega_rope_frequencies: %s is NULL; give it", rope == NULL  ? "the rope"
+                                                                          : out == NULL ? "out"
+                                                                                        : "out_factor");
     const int64_t channels = layer_rope_channels(rope, head_dim);
     MEGA_TRY(check_rope(rope, channels));
     const bool is_long = positions > rope->original_positions;

@@ -41,11 +41,10 @@ mega_tensor mega_reshape(const mega_builder *b, mega_tensor x, int64_t channels)
     const int64_t of_row = mega_tensor_channels(b, x) > 0 ? mega_tensor_channels(b, x) : 1;
     if (positions == 0) return mega_none();
     if (channels < 1 || positions * of_row % channels != 0) {
-        mega_builder_fail(b,
-                          MEGA_FAIL(MEGA_ERR_USAGE,
-                                    "layer \"%s\", mega_reshape: rows of %lld channels; a sample has %lld values, and "
-                                    "a row must not cross a sample, so expected a divisor of them",
-                                    b->path, (long long)channels, (long long)(positions * of_row)));
+        mega_builder_fail(
+            b, MEGA_MISTAKE("layer \"%s\", mega_reshape: rows of %lld channels; a sample has %lld values, and "
+                            "a row must not cross a sample, so expected a divisor of them",
+                            b->path, (long long)channels, (long long)(positions * of_row)));
         return mega_none();
     }
     return mega_op_reshape(b->graph, x, channels);

@@ -64,10 +64,9 @@ mega_builder block_sequences(const mega_builder *b, const mega_transformer *m)
     mega_builder of = *b;
     const int64_t choices = m->net.choices;
     if (choices > 1 && b->positions % choices != 0)
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE,
-                                       "layer \"%s\": samples of %lld positions, which are %lld sequences of equal "
-                                       "length; expected a multiple",
-                                       b->path, (long long)b->positions, (long long)choices));
+        mega_builder_fail(b, MEGA_MISTAKE("layer \"%s\": samples of %lld positions, which are %lld sequences of equal "
+                                          "length; expected a multiple",
+                                          b->path, (long long)b->positions, (long long)choices));
     if (choices < 2 || mega_graph_status(b->graph) != MEGA_OK) return of;
     of.samples *= choices;
     of.positions /= choices;

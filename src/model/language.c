@@ -12,18 +12,17 @@ typedef struct network {
 static mega_status check_cuts(const mega_transformer *g, int tp, int stages)
 {
     if (g->heads % tp != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
-                         "ranks; give a divisor of that",
-                         tp, (long long)g->heads);
+        return MEGA_MISTAKE(
+            "--tensor-model-parallel-size %d: the model has %lld attention heads, which are cut over the "
+            "ranks; give a divisor of that",
+            tp, (long long)g->heads);
     if (g->net.t5 == MEGA_T5_NONE && mega_transformer_check_stages(g, stages) != MEGA_OK)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
-                         "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
-                         "layers, or the ends their own: --decoder-first-pipeline-num-layers N, "
-                         "--decoder-last-pipeline-num-layers N",
-                         stages, (long long)g->num_layers, (long long)g->first_stage_layers,
-                         (long long)g->last_stage_layers);
+        return MEGA_MISTAKE("--pipeline-model-parallel-size %d: the model has %lld layers, which cannot be cut into so "
+                            "many stages (first %lld, last %lld; 0: as many as the others); give a divisor of the "
+                            "layers, or the ends their own: --decoder-first-pipeline-num-layers N, "
+                            "--decoder-last-pipeline-num-layers N",
+                            stages, (long long)g->num_layers, (long long)g->first_stage_layers,
+                            (long long)g->last_stage_layers);
     return MEGA_OK;
 }
 
@@ -46,8 +45,7 @@ static mega_status cut_stages(mega_transformer *g, const mega_language_options *
     if ((g->stage_chunks <= 1 || g->net.t5 != MEGA_T5_NONE) && o->program_layers <= 0) return MEGA_OK;
     if (g->net.t5 == MEGA_T5_NONE && g->stage_chunks > 0 && mega_transformer_check_stages(g, stages) == MEGA_OK)
         return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "--%s %lld: the %lld layers of the model cannot be cut so over %d pipeline stages; leave it out, "
         "which changes no result",
         o->program_layers > 0 ? "num-layers-per-virtual-pipeline-stage" : "num-virtual-stages-per-pipeline-rank",

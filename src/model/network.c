@@ -89,12 +89,10 @@ static mega_status set_window(const mega_model_options *o, mega_network_shape *n
     const int count = text[0] == '(' ? sscanf(text, "(%lld,%lld)%c", &left, &right, &rest)
                                      : sscanf(text, "%lld,%lld%c", &left, &right, &rest);
     if (count != 2 || left < -1 || right < -1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--window-size %s: expected L,R: numbers of positions before and after, -1 for all of them",
-                         text);
+        return MEGA_MISTAKE("--window-size %s: expected L,R: numbers of positions before and after, -1 for all of them",
+                            text);
     if (left > INT32_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--window-size %s: expected at most %d positions, or -1 for all of them", text,
-                         INT32_MAX);
+        return MEGA_MISTAKE("--window-size %s: expected at most %d positions, or -1 for all of them", text, INT32_MAX);
     net->has_window = left >= 0;
     net->window_left = left >= 0 ? left : 0;
     return MEGA_OK;
@@ -109,9 +107,8 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
     net.kv_heads = kv_heads_of(o);
     if (net.kv_heads == o->num_attention_heads) net.kv_heads = 0;
     if (net.kv_heads > 0 && o->num_attention_heads % net.kv_heads != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%lld heads of keys and values with --num-attention-heads %lld: expected a divisor of it",
-                         (long long)net.kv_heads, (long long)o->num_attention_heads);
+        return MEGA_MISTAKE("%lld heads of keys and values with --num-attention-heads %lld: expected a divisor of it",
+                            (long long)net.kv_heads, (long long)o->num_attention_heads);
     if (o->num_attention_heads * o->kv_channels != o->hidden_size) net.head_dim = o->kv_channels;
     net.rms = is_one_of(o->normalization, "RMSNorm", "rmsnorm");
     net.norm_plus_one = o->apply_layernorm_1p;

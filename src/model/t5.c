@@ -292,8 +292,7 @@ static mega_status cut_between_stacks(const mega_transformer *m, int stages, int
 {
     const int64_t split = m->split_stage, encoder = m->num_layers, decoder = m->net.decoder_layers;
     if (split >= stages || m->stage_chunks > 1 || encoder % split != 0 || decoder % (stages - split) != 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "--pipeline-model-parallel-split-rank %lld with %d pipeline stages of %lld programs each: the %lld layers "
             "of "
             "the encoder are cut evenly into the stages before it, and the %lld of the decoder into the others, in one "
@@ -377,8 +376,7 @@ static mega_status cut_apart(const cutting *c, int *first, int *tried)
         for (int p = 0; p < c->parts; p++) first[p] = tried[p];
     }
     if (isfinite(best)) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "--num-virtual-stages-per-pipeline-rank %d: however %d layers of the encoder and %d of the decoder "
         "are cut for %d pipeline stages, two programs of one stage would share a table of tokens or of "
         "biases, which is not implemented; give a smaller number, or leave it out",
@@ -415,9 +413,8 @@ mega_status t5_first_layers(const mega_transformer *m, int stages, int **out)
     *out = NULL;
     if (stages == 1) return MEGA_OK;
     if (m->first_stage_layers > 0 || m->last_stage_layers > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers are "
-                         "about a model of one stack; a T5 takes --pipeline-model-parallel-split-rank");
+        return MEGA_MISTAKE("--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers are "
+                            "about a model of one stack; a T5 takes --pipeline-model-parallel-split-rank");
     int *first = mega_calloc((size_t)parts + 1, sizeof *first);
     if (first == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the boundaries of %d parts", parts);
     const mega_status st =

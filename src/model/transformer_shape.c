@@ -58,13 +58,13 @@ mega_status mega_transformer_check_stages(const mega_transformer *m, int stages)
     if (stages <= 1 || (layers_of_chunk(m, stages, 0) >= 0 && layers_of_chunk(m, stages, m->first_stage_layers) >= 0 &&
                         layers_of_chunk(m, stages, m->last_stage_layers) >= 0))
         return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%lld layers cannot be cut into %d pipeline stages (first %lld, last %lld; 0: as many as the "
-                     "others) of %lld programs each; choose --num-layers as a multiple of stages times programs, or "
-                     "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers as multiples of the "
-                     "programs so that the rest divides",
-                     (long long)m->num_layers, stages, (long long)m->first_stage_layers,
-                     (long long)m->last_stage_layers, (long long)programs_of_a_stage(m));
+    return MEGA_MISTAKE(
+        "%lld layers cannot be cut into %d pipeline stages (first %lld, last %lld; 0: as many as the "
+        "others) of %lld programs each; choose --num-layers as a multiple of stages times programs, or "
+        "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers as multiples of the "
+        "programs so that the rest divides",
+        (long long)m->num_layers, stages, (long long)m->first_stage_layers, (long long)m->last_stage_layers,
+        (long long)programs_of_a_stage(m));
 }
 
 mega_status mega_transformer_first_layers(const mega_transformer *m, int stages, int **out)

@@ -92,9 +92,9 @@ static mega_status no_points(const collector *c, const char *path)
         st = c->rows == 0
                  ? MEGA_FAIL(MEGA_ERR_FORMAT,
                              "%s: the file has no rows; expected lines of JSON, as --metrics-file writes them", path)
-                 : MEGA_FAIL(MEGA_ERR_USAGE,
-                             "%s: none of its %" PRId64 " rows has both \"%s\" and \"%s\" as numbers; it has %s", path,
-                             c->rows, c->x_key, c->curve->y_key, names.size > 0 ? names.data : "no numbers at all");
+                 : MEGA_MISTAKE("%s: none of its %" PRId64 " rows has both \"%s\" and \"%s\" as numbers; it has %s",
+                                path, c->rows, c->x_key, c->curve->y_key,
+                                names.size > 0 ? names.data : "no numbers at all");
     mega_buffer_fini(&names);
     return st;
 }
@@ -134,8 +134,8 @@ static mega_status no_run(json_t *runs, const char *run, const char *path)
     mega_buffer names = {0};
     mega_status st = list_runs(runs, &names, path);
     if (st == MEGA_OK)
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "%s: none of its rows is of run \"%s\"; it has rows of %s", path, run,
-                       names.size > 0 ? names.data : "no run at all");
+        st = MEGA_MISTAKE("%s: none of its rows is of run \"%s\"; it has rows of %s", path, run,
+                          names.size > 0 ? names.data : "no run at all");
     mega_buffer_fini(&names);
     return st;
 }

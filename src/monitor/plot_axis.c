@@ -41,8 +41,8 @@ mega_status mega_plot_axes(const mega_plot *p, double margin, plot_axis *x, plot
         }
     }
     if (x->low > x->high)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "nothing to draw: no point has a finite value%s",
-                         p->log_x || p->log_y ? " above 0, as a logarithmic axis needs" : "");
+        return MEGA_MISTAKE("nothing to draw: no point has a finite value%s",
+                            p->log_x || p->log_y ? " above 0, as a logarithmic axis needs" : "");
     axis_settle(x, 0.0);
     axis_settle(y, margin);
     return MEGA_OK;

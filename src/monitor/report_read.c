@@ -29,8 +29,7 @@ static mega_status find_metrics(char **out, const char *folder)
                        "%s: the folder holds no metrics file (*" ENDING "); name the file that --metrics-file wrote",
                        folder);
     else if (st == MEGA_OK && count > 1)
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "%s: the folder holds %zu metrics files (%s); name one of them", folder, count,
-                       found.data);
+        st = MEGA_MISTAKE("%s: the folder holds %zu metrics files (%s); name one of them", folder, count, found.data);
     else if (st == MEGA_OK && path == NULL)
         st = MEGA_NO_MEMORY(folder, "its metrics file");
     mega_buffer_fini(&found);

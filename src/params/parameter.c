@@ -14,7 +14,7 @@
 mega_status mega_params_create(const mega_layout *layout, mega_params **out)
 {
     if (out == NULL || layout == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_create: %s is NULL; give it", out == NULL ? "out" : "the layout");
+        return MEGA_MISTAKE("mega_params_create: %s is NULL; give it", out == NULL ? "out" : "the layout");
     mega_params *p = mega_calloc(1, sizeof *p);
     if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for their list");
     p->layout = layout;
@@ -66,8 +66,7 @@ static mega_status check_buffer(const mega_param *r)
     const double m = r->buffer_momentum;
     if (r->is_buffer ? m >= 0 && m < 1 && (m <= 0 || r->buffer_samples > 0) : m == 0 && r->buffer_samples == 0)
         return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "parameter %s: buffer_momentum %g of groups of %lld samples; expected 0 or more and below 1, of at least 1 "
         "sample, and 0 of what is no buffer",
         r->name, m, (long long)r->buffer_samples);
@@ -84,8 +83,7 @@ static mega_status parameter_check_file(const mega_param *r)
         count = mega_extent_mul(count, r->file_dim[d]);
     }
     if (is_right && (r->file_dims == 0 || count == real)) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "parameter %s: %d file_dims, [%lld, %lld, %lld, %lld]; expected 1 to 4 that hold its %lld elements, "
         "of what is not transposed in the file",
         r->name, r->file_dims, (long long)r->file_dim[0], (long long)r->file_dim[1], (long long)r->file_dim[2],
@@ -95,13 +93,12 @@ static mega_status parameter_check_file(const mega_param *r)
 static mega_status parameter_check_options(const mega_param *r)
 {
     if ((unsigned)r->init > MEGA_INIT_KAIMING_NORMAL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: init %d; expected a kind of mega_init, MEGA_INIT_FAN_IN to "
-                         "MEGA_INIT_KAIMING_NORMAL",
-                         r->name, (int)r->init);
+        return MEGA_MISTAKE("parameter %s: init %d; expected a kind of mega_init, MEGA_INIT_FAN_IN to "
+                            "MEGA_INIT_KAIMING_NORMAL",
+                            r->name, (int)r->init);
     if (!(r->init_std >= 0 && isfinite(r->init_std)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: init_std %g; expected a finite number, 0 or more", r->name,
-                         isnan(r->init_std) ? fabs(r->init_std) : r->init_std);
+        return MEGA_MISTAKE("parameter %s: init_std %g; expected a finite number, 0 or more", r->name,
+                            isnan(r->init_std) ? fabs(r->init_std) : r->init_std);
     return MEGA_OK;
 }
 
@@ -110,22 +107,19 @@ static mega_status parameter_check_record(const mega_params *p, const mega_param
     MEGA_TRY(parameter_check_options(r));
     MEGA_TRY(check_buffer(r));
     if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name,
-                         r->lr_scale);
+        return MEGA_MISTAKE("parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name, r->lr_scale);
     if (p->placed)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: declared after mega_params_place; declare all of them before it", r->name);
+        return MEGA_MISTAKE("parameter %s: declared after mega_params_place; declare all of them before it", r->name);
     if (r->num_dims < 1 || r->num_dims > 2)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d dimensions; expected 1 or 2", r->name, r->num_dims);
+        return MEGA_MISTAKE("parameter %s: %d dimensions; expected 1 or 2", r->name, r->num_dims);
     for (int d = 0; d < r->num_dims; d++)
         if (r->shape[d] < 1 || r->true_shape[d] < 1 || r->true_shape[d] > r->shape[d])
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "parameter %s: dimension %d has %lld elements, %lld of them real; expected 1 <= real <= all", r->name,
                 d, (long long)r->shape[d], (long long)r->true_shape[d]);
     if (mega_extent_mul(r->shape[0], r->num_dims == 2 ? r->shape[1] : 1) > MEGA_MOST_ELEMENTS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: [%lld, %lld] has more than %lld elements; check its shape",
-                         r->name, (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
+        return MEGA_MISTAKE("parameter %s: [%lld, %lld] has more than %lld elements; check its shape", r->name,
+                            (long long)r->shape[0], (long long)r->shape[1], (long long)MEGA_MOST_ELEMENTS);
     MEGA_TRY(parameter_check_file(r));
     return mega_param_check_parts(r, mega_params_axis(p, r->axis).size);
 }
@@ -230,14 +224,12 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
     for (int f = -1; f < r->num_files; f++) {
         const char *name = f < 0 ? r->name : mega_param_file_name(r, f);
         if (name[0] == '\0' || !mega_name_is_text(name) || strlen(name) >= MEGA_PARAM_NAME)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter %s: its tensor of the file is called \"%s\"; expected UTF-8 text of 1 to %d "
-                             "bytes, path included, without control characters",
-                             r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
+            return MEGA_MISTAKE("parameter %s: its tensor of the file is called \"%s\"; expected UTF-8 text of 1 to %d "
+                                "bytes, path included, without control characters",
+                                r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
         const int32_t found = p->count == 0 ? 0 : p->slot[parameter_slot_of(p, name)];
         if (found == 0 || (f >= 0 && shares_tensor(p, found, mega_param_file_rows(r, f)))) continue;
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "parameter %s: the name %s is already used by parameter %s or by its tensor in the file; give each "
             "a name of its own",
             r->name, name, p->param[(found - 1) / NAMES].name);
@@ -267,16 +259,14 @@ static mega_status parameter_append(mega_params *p, mega_param r, int *out_index
 mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_index)
 {
     if (p == NULL || record == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_add: %s is NULL; give it",
-                         p == NULL ? "the list of parameters" : "the record");
+        return MEGA_MISTAKE("mega_params_add: %s is NULL; give it",
+                            p == NULL ? "the list of parameters" : "the record");
     if (record->name[0] == '\0' || mega_params_find(p, record->name) >= 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter \"%s\": expected a name that is not empty and not declared twice",
-                         record->name);
+        return MEGA_MISTAKE("parameter \"%s\": expected a name that is not empty and not declared twice", record->name);
     char text[4 * MEGA_PARAM_NAME];
     if (!mega_name_is_text(record->name))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter \"%s\": its name is not UTF-8 text without control characters; choose another",
-                         mega_name_escape(text, sizeof text, record->name));
+        return MEGA_MISTAKE("parameter \"%s\": its name is not UTF-8 text without control characters; choose another",
+                            mega_name_escape(text, sizeof text, record->name));
     return parameter_append(p, parameter_complete(p, record), out_index);
 }
 
@@ -323,10 +313,10 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
     const bool is_cut_other = has_options && !is_cut_equal(r, declared);
     char asked[96], found[96];
     if (!is_shape_equal(r, declared) || is_cut_other)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: this request is for %s, but an earlier one declared %s; request one shape and "
-                         "one cut under a name",
-                         r->name, shape_text(asked, r, is_cut_other), shape_text(found, declared, is_cut_other));
+        return MEGA_MISTAKE(
+            "parameter %s: this request is for %s, but an earlier one declared %s; request one shape and "
+            "one cut under a name",
+            r->name, shape_text(asked, r, is_cut_other), shape_text(found, declared, is_cut_other));
     if (is_other_part)
         return MEGA_FAIL(
             MEGA_ERR_UNSUPPORTED,
@@ -334,8 +324,7 @@ static mega_status check_request(const mega_param *r, const mega_param *declared
             "each its own, or make one program a stage",
             r->name);
     if (has_options && !is_rest_equal(r, declared))
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "parameter %s: this request has other options (initial values, weight decay, padding, parts, kind of "
             "buffer, or names in the file) than the first one, which declared it; give the same options, or none",
             r->name);
@@ -354,17 +343,17 @@ mega_status mega_params_request(mega_params *p, const mega_param *record, bool h
         return MEGA_OK;
     }
     if (p->placed)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: first requested after mega_params_place; describe every program that uses it "
-                         "before the parameters are placed",
-                         r.name);
+        return MEGA_MISTAKE(
+            "parameter %s: first requested after mega_params_place; describe every program that uses it "
+            "before the parameters are placed",
+            r.name);
     return parameter_append(p, r, out_index);
 }
 
 mega_status mega_params_check_placed(const mega_params *p, const char *call)
 {
     if (p == NULL || p->count == 0 || p->placed) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the parameters are not placed; call mega_params_place first", call);
+    return MEGA_MISTAKE("%s: the parameters are not placed; call mega_params_place first", call);
 }
 
 void mega_params_next_part(mega_params *p)
@@ -417,9 +406,8 @@ size_t mega_params_record_bytes(const mega_params *p)
 const mega_param *mega_params_get(const mega_params *p, int index)
 {
     if (p != NULL && index >= 0 && index < p->count) return &p->param[index];
-    (void)MEGA_FAIL(MEGA_ERR_USAGE,
-                    "parameter %d: expected a number from 0 to %d; mega_params_find gives that of a name", index,
-                    (p != NULL ? p->count : 0) - 1);
+    (void)MEGA_MISTAKE("parameter %d: expected a number from 0 to %d; mega_params_find gives that of a name", index,
+                       (p != NULL ? p->count : 0) - 1);
     return NULL;
 }
 
@@ -431,11 +419,9 @@ int mega_params_num_buckets(const mega_params *p)
 const mega_bucket *mega_params_bucket(const mega_params *p, int index)
 {
     if (p != NULL && index >= 0 && index < p->num_buckets) return &p->bucket[index];
-    if (p != NULL && !p->placed)
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "bucket %d: there are no buckets before mega_params_place", index);
+    if (p != NULL && !p->placed) (void)MEGA_MISTAKE("bucket %d: there are no buckets before mega_params_place", index);
     else
-        (void)MEGA_FAIL(MEGA_ERR_USAGE, "bucket %d: expected a number from 0 to %d", index,
-                        (p != NULL ? p->num_buckets : 0) - 1);
+        (void)MEGA_MISTAKE("bucket %d: expected a number from 0 to %d", index, (p != NULL ? p->num_buckets : 0) - 1);
     return NULL;
 }
 

@@ -26,10 +26,9 @@ struct mega_param_groups {
 
 static mega_status group_fail(const char *text, const char *problems)
 {
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "parameter group \"%s\": %s; expected PATTERN:SETTING,… with lr=X, lr_scale=X, weight_decay=X, "
-                     "frozen or trained, such as \"*.bias:lr=1e-4,weight_decay=0\"",
-                     text, problems);
+    return MEGA_MISTAKE("parameter group \"%s\": %s; expected PATTERN:SETTING,… with lr=X, lr_scale=X, weight_decay=X, "
+                        "frozen or trained, such as \"*.bias:lr=1e-4,weight_decay=0\"",
+                        text, problems);
 }
 
 /* What is wrong with a group, all of it. */
@@ -191,14 +190,14 @@ mega_status mega_param_groups_check(const mega_param_groups *g, const mega_param
         snprintf(patterns + used, sizeof patterns - used, "%s\"%.100s\"", unmatched++ > 0 ? ", " : "", g->item[i].text);
     }
     if (unmatched > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter group: the pattern%s %s match%s no parameter of the model; its %d names are like "
-                         "\"%s\" and \"%s\"",
-                         unmatched > 1 ? "s" : "", patterns, unmatched > 1 ? "" : "es", count,
-                         mega_params_get(whole, 0)->name, mega_params_get(whole, count / 2)->name);
+        return MEGA_MISTAKE(
+            "parameter group: the pattern%s %s match%s no parameter of the model; its %d names are like "
+            "\"%s\" and \"%s\"",
+            unmatched > 1 ? "s" : "", patterns, unmatched > 1 ? "" : "es", count, mega_params_get(whole, 0)->name,
+            mega_params_get(whole, count / 2)->name);
     for (int i = 0; i < count; i++)
         if (mega_param_is_trained(mega_params_get(whole, i))) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "parameter groups: all parameters are frozen; leave some to train");
+    return MEGA_MISTAKE("parameter groups: all parameters are frozen; leave some to train");
 }
 
 void mega_params_set_groups(mega_params *p, mega_param_groups *g)

@@ -119,26 +119,24 @@ static mega_status parts_check_shape(const mega_param *r, int64_t ranks)
         const bool is_right = p->rows >= 1 && p->rows <= r->shape[r->cut_dim] && p->first >= 0 && p->block >= 0 &&
                               (p->block == 0 ? p->stride == 0 : p->rows % p->block == 0 && p->stride >= p->block);
         if (!is_right)
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "parameter %s: part %d: %lld %s, first %lld, block %lld, stride %lld; expected 1 or more of "
                 "the %lld, in whole blocks, that are at least a block apart, or block and stride 0",
                 r->name, i, LL(p->rows), rows, LL(p->first), LL(p->block), LL(p->stride), LL(r->shape[r->cut_dim]));
         sum += p->rows;
     }
     if (sum != r->shape[r->cut_dim])
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "parameter %s: its %d parts have %lld %s together, it has %lld; give parts that hold each once", r->name,
             r->num_parts, LL(sum), rows, LL(r->shape[r->cut_dim]));
     for (int i = 0; i < r->num_parts && r->axis != MEGA_AXIS_NONE; i++) {
         const int64_t block = r->part[i].block > 0 ? r->part[i].block : 1;
         if (r->part[i].rows % (block * ranks) == 0) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: part %d of %d has %lld %s, which cannot be cut over %lld ranks; expected a "
-                         "multiple of %lld (parts that every rank holds whole, as K and V of fewer heads than ranks, "
-                         "are not implemented yet)",
-                         r->name, i, r->num_parts, LL(r->part[i].rows), rows, LL(ranks), LL(block * ranks));
+        return MEGA_MISTAKE(
+            "parameter %s: part %d of %d has %lld %s, which cannot be cut over %lld ranks; expected a "
+            "multiple of %lld (parts that every rank holds whole, as K and V of fewer heads than ranks, "
+            "are not implemented yet)",
+            r->name, i, r->num_parts, LL(r->part[i].rows), rows, LL(ranks), LL(block * ranks));
     }
     return MEGA_OK;
 }
@@ -150,8 +148,7 @@ static mega_status check_overlap(const mega_param *r, int a, int b)
     const int64_t runs = p->block > 0 ? p->rows / p->block : 1;
     for (int64_t k = 0; k < runs; k++)
         if (parts_hold(&r->part[b], p->first + k * p->stride))
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "parameter %s: parts %d and %d both hold %s %lld of tensor %s; give them other first, block "
                 "or stride",
                 r->name, a < b ? a : b, a < b ? b : a, r->cut_dim == 0 ? "row" : "column", LL(p->first + k * p->stride),
@@ -174,8 +171,7 @@ static mega_status check_holes(const mega_param *r, int file)
             next = p->block == 0 ? p->first + p->rows : at - (at - p->first) % p->stride + p->block;
         }
         if (next == at)
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "parameter %s: no part holds %s %lld of the %lld of tensor %s; give first, block and stride "
                 "so that the parts hold each once",
                 r->name, r->cut_dim == 0 ? "row" : "column", LL(at), LL(rows), mega_param_file_name(r, file));
@@ -193,11 +189,10 @@ static mega_status check_shared(const mega_param *r, int file)
         const int64_t runs = p->block > 0 ? p->rows / p->block : 1;
         const int64_t end = p->first + (p->block > 0 ? (runs - 1) * p->stride + p->block : p->rows);
         if (p->of_rows == all && end <= all && p->file != NULL) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: part %d ends at row %lld of a tensor of %lld rows that it "
-                         "shares with other parameters; expected a named tensor, the same of_rows in all its parts, "
-                         "and parts within it",
-                         r->name, i, LL(end), LL(p->of_rows));
+        return MEGA_MISTAKE("parameter %s: part %d ends at row %lld of a tensor of %lld rows that it "
+                            "shares with other parameters; expected a named tensor, the same of_rows in all its parts, "
+                            "and parts within it",
+                            r->name, i, LL(end), LL(p->of_rows));
     }
     return MEGA_OK;
 }
@@ -208,11 +203,10 @@ static mega_status check_reach(const mega_param *r)
     for (int i = 0; i < r->num_parts; i++) {
         const int64_t most = r->part[i].of_rows > 0 ? r->part[i].of_rows : r->shape[r->cut_dim];
         if (r->part[i].first > most || r->part[i].stride > most)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter %s: part %d: first %lld, stride %lld; expected at most the %lld %s of the "
-                             "parameter",
-                             r->name, i, LL(r->part[i].first), LL(r->part[i].stride), LL(most),
-                             r->cut_dim == 0 ? "rows" : "columns");
+            return MEGA_MISTAKE("parameter %s: part %d: first %lld, stride %lld; expected at most the %lld %s of the "
+                                "parameter",
+                                r->name, i, LL(r->part[i].first), LL(r->part[i].stride), LL(most),
+                                r->cut_dim == 0 ? "rows" : "columns");
     }
     return MEGA_OK;
 }
@@ -220,11 +214,11 @@ static mega_status check_reach(const mega_param *r)
 mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
 {
     if (r->num_parts < 1 || r->num_parts > MEGA_PARAM_PARTS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d parts; expected 1 to %d, or 0 for 1", r->name, r->num_parts,
-                         MEGA_PARAM_PARTS);
+        return MEGA_MISTAKE("parameter %s: %d parts; expected 1 to %d, or 0 for 1", r->name, r->num_parts,
+                            MEGA_PARAM_PARTS);
     if (r->cut_dim < 0 || r->cut_dim >= r->num_dims)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: dimension %d of %d is cut; expected one that it has", r->name,
-                         r->cut_dim, r->num_dims);
+        return MEGA_MISTAKE("parameter %s: dimension %d of %d is cut; expected one that it has", r->name, r->cut_dim,
+                            r->num_dims);
     MEGA_TRY(parts_check_shape(r, ranks));
     MEGA_TRY(check_reach(r));
     if ((r->num_parts > 1 || r->part[0].of_rows > 0) && r->true_shape[r->cut_dim] != r->shape[r->cut_dim])

@@ -16,16 +16,16 @@ static int64_t params_round_up(int64_t n, int64_t multiple)
 /* Fails if the parameters are placed already; sizes of buckets depend on what these calls set. */
 static mega_status params_check_open(const mega_params *p, const char *call)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
+    if (p == NULL) return MEGA_MISTAKE("%s: the list of parameters is NULL; give it", call);
     if (!p->placed) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: called after mega_params_place; call it before", call);
+    return MEGA_MISTAKE("%s: called after mega_params_place; call it before", call);
 }
 
 mega_status mega_params_shard(mega_params *p, int zero_stage)
 {
     MEGA_TRY(params_check_open(p, "mega_params_shard"));
     if (zero_stage < 0 || zero_stage > 3)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_shard: stage %d of ZeRO; expected 0, 1, 2 or 3", zero_stage);
+        return MEGA_MISTAKE("mega_params_shard: stage %d of ZeRO; expected 0, 1, 2 or 3", zero_stage);
     p->zero_stage = p->layout->dp.size > 1 ? zero_stage : 0;
     return MEGA_OK;
 }
@@ -34,7 +34,7 @@ mega_status mega_params_persist(mega_params *p, int64_t elements)
 {
     MEGA_TRY(params_check_open(p, "mega_params_persist"));
     if (elements < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_persist: %lld elements; expected 0 or more", (long long)elements);
+        return MEGA_MISTAKE("mega_params_persist: %lld elements; expected 0 or more", (long long)elements);
     p->persistence = elements;
     return MEGA_OK;
 }
@@ -140,10 +140,9 @@ static mega_status check_shared_tensor(const mega_params *p, int first, int file
                     block * (part->block > 0 ? part->stride : 0) * (runs * (runs - 1) / 2);
         }
     if (held == rows && last == rows * (rows - 1) / 2) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "tensor %s of the file has %lld rows, of which parameter %s and those that share it hold %lld; "
-                     "expected each once: give rows and first of their parts so",
-                     name, (long long)rows, p->param[first].name, (long long)held);
+    return MEGA_MISTAKE("tensor %s of the file has %lld rows, of which parameter %s and those that share it hold %lld; "
+                        "expected each once: give rows and first of their parts so",
+                        name, (long long)rows, p->param[first].name, (long long)held);
 }
 
 static mega_status check_shared_tensors(const mega_params *p)
@@ -158,8 +157,8 @@ static mega_status check_shared_tensors(const mega_params *p)
 
 mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket_elements)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_place: the list of parameters is NULL; give it");
-    if (p->placed) return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: placed twice; mega_params_place is called once");
+    if (p == NULL) return MEGA_MISTAKE("mega_params_place: the list of parameters is NULL; give it");
+    if (p->placed) return MEGA_MISTAKE("parameters: placed twice; mega_params_place is called once");
     if (compute != MEGA_F32 && !mega_dtype_is_half(compute) && compute != MEGA_F64)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "parameters of type %s are not implemented yet; expected f32, bf16, f16 or f64",
@@ -288,9 +287,8 @@ static mega_status params_take(const mega_params *p, flat_buffer *f, mega_region
 
 mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *region)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_allocate: the list of parameters is NULL; give it");
-    if (!p->placed)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameters: buffers asked for before mega_params_place laid them out");
+    if (p == NULL) return MEGA_MISTAKE("mega_params_allocate: the list of parameters is NULL; give it");
+    if (!p->placed) return MEGA_MISTAKE("parameters: buffers asked for before mega_params_place laid them out");
     if (region != NULL) p->queue.device = mega_device_of(region->base);
     if (buffers & MEGA_PARAMS_WEIGHTS) {
         MEGA_TRY(params_take(p, &p->master, region, "master weights"));
@@ -380,11 +378,11 @@ void *mega_params_flat_grad(const mega_params *p)
 
 mega_status mega_params_check_buffer(const mega_params *p, const char *call, mega_params_buffers buffer)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the list of parameters is NULL; give it", call);
+    if (p == NULL) return MEGA_MISTAKE("%s: the list of parameters is NULL; give it", call);
     const flat_buffer *f = buffer == MEGA_PARAMS_GRADS ? &p->grad : &p->weight;
     if (f->data != NULL || p->count == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the %s have no memory yet; call mega_params_allocate first", call,
-                     buffer == MEGA_PARAMS_GRADS ? "gradients" : "weights");
+    return MEGA_MISTAKE("%s: the %s have no memory yet; call mega_params_allocate first", call,
+                        buffer == MEGA_PARAMS_GRADS ? "gradients" : "weights");
 }
 
 bool mega_params_is_gathered(const mega_params *p, int bucket)

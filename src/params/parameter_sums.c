@@ -10,10 +10,9 @@
 mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype)
 {
     if (p == NULL || p->placed)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_sum_in: %s",
-                         p == NULL ? "the list of parameters is NULL; give it"
-                                   : "called after mega_params_place; call it "
-                                     "before");
+        return MEGA_MISTAKE("mega_params_sum_in: %s", p == NULL ? "the list of parameters is NULL; give it"
+                                                                : "called after mega_params_place; call it "
+                                                                  "before");
     if (dtype != MEGA_F32 && !mega_dtype_is_half(dtype))
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "sums of gradients in %s; expected f32, bf16 or f16",
                          mega_dtype_name(dtype));
@@ -24,10 +23,9 @@ mega_status mega_params_sum_in(mega_params *p, mega_dtype dtype)
 mega_status mega_params_hold_gradients_in(mega_params *p, mega_dtype dtype)
 {
     if (p == NULL || p->placed)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_params_hold_gradients_in: %s",
-                         p == NULL ? "the list of parameters is NULL; give it"
-                                   : "called after mega_params_place; call it "
-                                     "before");
+        return MEGA_MISTAKE("mega_params_hold_gradients_in: %s", p == NULL ? "the list of parameters is NULL; give it"
+                                                                           : "called after mega_params_place; call it "
+                                                                             "before");
     if (dtype != MEGA_F32 && !mega_dtype_is_half(dtype))
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "gradients held in %s; expected f32, bf16 or f16",
                          mega_dtype_name(dtype));

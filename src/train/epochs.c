@@ -54,10 +54,10 @@ static mega_status count_steps(trainer *t)
     if (cfg->skip_train) return MEGA_OK;
     t->epochs.steps = (samples + (t->epochs.texts.drops_last ? 0 : batch - 1)) / batch;
     if (t->epochs.steps == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--train-data: %lld samples do not fill a batch of %lld (--global-batch-size); give a smaller "
-                         "batch, or --keep-last",
-                         (long long)samples, (long long)batch);
+        return MEGA_MISTAKE(
+            "--train-data: %lld samples do not fill a batch of %lld (--global-batch-size); give a smaller "
+            "batch, or --keep-last",
+            (long long)samples, (long long)batch);
     if (!mega_options_is_given(cfg->engine.options, "train_iters"))
         MEGA_TRY(mega_options_set_int(cfg->engine.options, "train_iters", t->epochs.texts.epochs * t->epochs.steps,
                                       MEGA_SET_BY_PRESET));
@@ -79,8 +79,7 @@ mega_status train_epochs_check_batch(const trainer *t)
                     here = (long long)cfg->engine.optim.global_batch_size;
     json_decref(root);
     if (there <= 0 || here <= 0 || there == here || cfg->skip_train) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as other "
         "epochs; give the same batch (%s), or begin anew from its weights with %s %s",
         cfg->load, there, here, t->task->course->batch, t->task->course->weights, cfg->load);

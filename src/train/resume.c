@@ -34,8 +34,7 @@ mega_status train_check_tokenizer(const trainer *t)
                   "model has learnt",
                   cfg->load);
     } else {
-        st = MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        st = MEGA_MISTAKE(
             "--load %s: it was trained with another tokenizer (%s, fingerprint %016llx) than this run's (%s, "
             "%016llx), in which ids have other meanings; leave --tokenizer-type, --vocab-file and --merge-file "
             "out to take the one in the folder, or give --override-tokenizer if the change is meant",

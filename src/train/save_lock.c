@@ -47,12 +47,11 @@ static mega_status check_restart(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     const train_course *c = t->task->course;
     if (cfg->save == NULL || cfg->skip_train)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s begins anew in the folder of %s, and %s; leave it out", c->begin_anew,
-                         c->save, cfg->save == NULL ? "none is given" : "nothing is saved where nothing is trained");
+        return MEGA_MISTAKE("%s begins anew in the folder of %s, and %s; leave it out", c->begin_anew, c->save,
+                            cfg->save == NULL ? "none is given" : "nothing is saved where nothing is trained");
     if (!train_goes_on(cfg)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s begins anew in %s %s, and %s %s goes on from a checkpoint there; give one of the two",
-                     c->begin_anew, c->save, cfg->save, c->go_on, cfg->load);
+    return MEGA_MISTAKE("%s begins anew in %s %s, and %s %s goes on from a checkpoint there; give one of the two",
+                        c->begin_anew, c->save, cfg->save, c->go_on, cfg->load);
 }
 
 /* What is saved within a checkpoint would be loaded in its place. */
@@ -62,8 +61,8 @@ static mega_status check_is_no_checkpoint(const trainer *t)
     const bool is_one = mark != NULL && mega_file_exists(mark);
     mega_free(mark);
     if (!is_one) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s %s: it is a checkpoint itself; give the folder that holds it, or another one",
-                     t->task->course->save, t->cfg->save);
+    return MEGA_MISTAKE("%s %s: it is a checkpoint itself; give the folder that holds it, or another one",
+                        t->task->course->save, t->cfg->save);
 }
 
 /* run_clm may have kept its model alone, which no run goes on from. */
@@ -85,17 +84,17 @@ static mega_status refuse_used(const trainer *t, const char *found)
     const char *removed = all.data != NULL ? all.data : "them";
     const mega_status st =
         !can_go_on(t)
-            ? MEGA_FAIL(MEGA_ERR_USAGE,
-                        "%s %s: it holds the model of a run that has ended (%s), without the state of its training: "
-                        "two runs would be mixed, and checkpoints replaced; give another folder, to which %s %s trains "
-                        "these weights further, or %s to begin anew, which removes %s after this run's first save",
-                        c->save, cfg->save, found, c->weights, cfg->save, c->begin_anew, removed)
-            : MEGA_FAIL(MEGA_ERR_USAGE,
-                        "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be "
-                        "mixed, and checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, "
-                        "which removes %s after this run's first save",
-                        c->save, cfg->save, found, c->go_on, cfg->save,
-                        cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew, removed);
+            ? MEGA_MISTAKE(
+                  "%s %s: it holds the model of a run that has ended (%s), without the state of its training: "
+                  "two runs would be mixed, and checkpoints replaced; give another folder, to which %s %s trains "
+                  "these weights further, or %s to begin anew, which removes %s after this run's first save",
+                  c->save, cfg->save, found, c->weights, cfg->save, c->begin_anew, removed)
+            : MEGA_MISTAKE(
+                  "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be "
+                  "mixed, and checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, "
+                  "which removes %s after this run's first save",
+                  c->save, cfg->save, found, c->go_on, cfg->save,
+                  cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew, removed);
     mega_buffer_fini(&all);
     return st;
 }

@@ -137,7 +137,7 @@ static mega_status check_said(const trainer *t)
     mega_train_compare_tokenizer(t->cfg, t->text.tokenizer, &wrong);
     mega_status st = mega_buffer_check(&wrong, "options against a tokenizer");
     if (st == MEGA_OK && wrong.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE, "options that contradict the tokenizer in the folder of --load:%s", wrong.data);
+        st = MEGA_MISTAKE("options that contradict the tokenizer in the folder of --load:%s", wrong.data);
     mega_buffer_fini(&wrong);
     return st;
 }
@@ -261,8 +261,7 @@ static mega_status check_model_head(const trainer *t)
     if (!resumes || t->network.begins_classifier || !mega_checkpoint_shape(t->checkpoint)->net.sentence_head ||
         t->task->shape(&t->network, -1).net.sentence_head)
         return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "%s: the run in --load %s trains the head for pairs of sentences, and cannot go on without it; leave "
         "the option out, or give --finetune to begin a run without the head from its weights",
         mega_options_origin(cfg->engine.options, "bert_binary_head"), cfg->load);
@@ -276,15 +275,14 @@ static mega_status refuse_shape(const trainer *t, const char *differences)
     const char *folder = mega_checkpoint_folder(t->checkpoint);
     const bool is_vocabulary = strncmp(differences, vocabulary, sizeof vocabulary - 1) == 0;
     if (!is_vocabulary)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: its network is not the one asked for; give its numbers%s:%s",
-                         folder, train_takes_shape(t) ? "" : ", or --use-checkpoint-args to take them from it",
-                         differences);
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--load %s: its model was made for another tokenizer (this run's: %s); %s:%s",
-                     folder, mega_tokenizer_type(t->text.tokenizer),
-                     mega_tokenizer_is_in(folder)
-                         ? "leave the options of the tokenizer out to take the one in the folder"
-                         : "give the one that it was trained with",
-                     differences);
+        return MEGA_MISTAKE("--load %s: its network is not the one asked for; give its numbers%s:%s", folder,
+                            train_takes_shape(t) ? "" : ", or --use-checkpoint-args to take them from it", differences);
+    return MEGA_MISTAKE("--load %s: its model was made for another tokenizer (this run's: %s); %s:%s", folder,
+                        mega_tokenizer_type(t->text.tokenizer),
+                        mega_tokenizer_is_in(folder)
+                            ? "leave the options of the tokenizer out to take the one in the folder"
+                            : "give the one that it was trained with",
+                        differences);
 }
 
 /* The checks of Megatron's load, all reported together. */

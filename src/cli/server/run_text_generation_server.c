@@ -19,8 +19,7 @@ static mega_status server_check_ranks(const server *s)
 {
     const mega_layout *l = mega_engine_layout(s->loaded.model.engine);
     if (l->dp.size == 1) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "%d data-parallel ranks were started, and one request is answered at a time; start only the %d ranks "
         "of one copy of the model",
         l->dp.size, l->world.size / l->dp.size);

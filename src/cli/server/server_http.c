@@ -216,8 +216,7 @@ static mega_status listen_address(const server_http_options *o, struct sockaddr_
     *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
     const char *host = strcmp(o->host, "localhost") == 0 ? "127.0.0.1" : o->host;
     if (inet_pton(AF_INET, host, &out->sin_addr) == 1) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--host %s: expected an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0", o->host);
+    return MEGA_MISTAKE("--host %s: expected an IPv4 address of this machine, such as 127.0.0.1 or 0.0.0.0", o->host);
 }
 
 mega_status server_http_open(const server_http_options *o, server_http **out)

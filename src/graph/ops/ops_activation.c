@@ -17,9 +17,8 @@ mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kin
 static mega_status activation_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     if (op->attr.activation <= MEGA_ACT_GELU || op->attr.activation > MEGA_ACT_SIGMOID)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op activation in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d", op->scope,
-                         (int)op->attr.activation, (int)MEGA_ACT_SIGMOID);
+        return MEGA_MISTAKE("op activation in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d",
+                            op->scope, (int)op->attr.activation, (int)MEGA_ACT_SIGMOID);
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;

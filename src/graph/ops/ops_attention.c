@@ -53,15 +53,14 @@ static mega_status expect_qkv(const mega_graph *g, const instruction *op, int q,
     const mega_attention_shape *s = &op->attr.attention;
     const int64_t rows = mega_extent_mul(s->batch, s->seq), keys = mega_extent_mul(s->batch, keys_of(s));
     if (op->in[k] == 0 && op->in[v] == 0 && keys_of(s) != s->seq)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": %lld queries and %lld keys of each sequence in one tensor; give keys and "
-                         "values in tensors of their own",
-                         mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)keys_of(s));
+        return MEGA_MISTAKE("op %s in \"%s\": %lld queries and %lld keys of each sequence in one tensor; give keys and "
+                            "values in tensors of their own",
+                            mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)keys_of(s));
     if (op->in[k] == 0 && op->in[v] == 0)
         return mega_op_expect(g, op, q, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s)));
     if (op->in[k] == 0 || op->in[v] == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": one of keys and values is missing; give both, or neither",
-                         mega_op_table[op->kind]->name, op->scope);
+        return MEGA_MISTAKE("op %s in \"%s\": one of keys and values is missing; give both, or neither",
+                            mega_op_table[op->kind]->name, op->scope);
     MEGA_TRY(mega_op_expect(g, op, q, "q", mega_shape_2d(g->dtype, rows, q_width(s))));
     MEGA_TRY(mega_op_expect(g, op, k, "k", mega_shape_2d(g->dtype, keys, kv_width(s))));
     return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, keys, kv_width(s)));
@@ -75,27 +74,24 @@ static mega_status attention_check_rules(const instruction *op)
     const int64_t most = INT32_MAX;
     if (r->has_window &&
         (r->window_left < -1 || r->window_right < -1 || r->window_left > most || r->window_right > most))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": a window of %lld keys to the left and %lld to the right; expected -1 (no "
-                         "limit) to %lld",
-                         name, op->scope, (long long)r->window_left, (long long)r->window_right, (long long)most);
+        return MEGA_MISTAKE("op %s in \"%s\": a window of %lld keys to the left and %lld to the right; expected -1 (no "
+                            "limit) to %lld",
+                            name, op->scope, (long long)r->window_left, (long long)r->window_right, (long long)most);
     if (!(r->softcap >= 0.0 && r->softcap <= 1e30))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": soft-cap %g; expected a number above 0, or 0 for none", name,
-                         op->scope, r->softcap);
+        return MEGA_MISTAKE("op %s in \"%s\": soft-cap %g; expected a number above 0, or 0 for none", name, op->scope,
+                            r->softcap);
     const bool is_alibi_right = r->alibi_heads == 0 || r->alibi_heads >= mega_extent_add(s->head_begin, s->heads);
     if (!is_alibi_right)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": ALiBi over %lld heads, the last of which is head %lld", name,
-                         op->scope, (long long)r->alibi_heads,
-                         (long long)(mega_extent_add(s->head_begin, s->heads) - 1));
+        return MEGA_MISTAKE("op %s in \"%s\": ALiBi over %lld heads, the last of which is head %lld", name, op->scope,
+                            (long long)r->alibi_heads, (long long)(mega_extent_add(s->head_begin, s->heads) - 1));
     if (r->group == 0 ? s->heads % s->kv_heads == 0 && r->group_begin == 0
                       : r->group > 0 && r->group_begin >= 0 &&
                             (mega_extent_add(r->group_begin, s->heads) - 1) / r->group < s->kv_heads)
         return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "op %s in \"%s\": %lld heads over %lld key/value heads, groups of %lld from %lld; expected heads "
-                     "to be a multiple of key/value heads, or groups that have one for each head",
-                     name, op->scope, (long long)s->heads, (long long)s->kv_heads, (long long)r->group,
-                     (long long)r->group_begin);
+    return MEGA_MISTAKE(
+        "op %s in \"%s\": %lld heads over %lld key/value heads, groups of %lld from %lld; expected heads "
+        "to be a multiple of key/value heads, or groups that have one for each head",
+        name, op->scope, (long long)s->heads, (long long)s->kv_heads, (long long)r->group, (long long)r->group_begin);
 }
 
 /* Causal masks, windows and ALiBi compare the numbers of query and key, which mean something in one sequence only. */
@@ -105,8 +101,7 @@ static mega_status check_keys(const instruction *op)
     if (s->keys == 0 || s->keys == s->seq ||
         (s->keys > 0 && !s->causal && !s->rules.has_window && s->rules.alibi_heads == 0 && s->rules.bias_buckets == 0))
         return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "op %s in \"%s\": %lld queries and %lld keys of each sequence%s%s%s%s; expected at least 1 key (or 0 "
         "for as many as queries), and neither a causal mask nor a window nor ALiBi nor biases",
         mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)s->keys, s->causal ? ", causal" : "",
@@ -123,8 +118,7 @@ static mega_status expect_bias(const mega_graph *g, const instruction *op, int b
     if (op->in[bias] == 0 && r->bias_buckets == 0) return MEGA_OK;
     if (op->in[bias] == 0 || r->bias_buckets < 2 * sides || r->bias_buckets % sides != 0 ||
         r->bias_buckets > MEGA_BIAS_BUCKETS || r->bias_distance <= r->bias_buckets / (2 * sides))
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "op %s in \"%s\": %lld buckets of relative positions up to distance %lld, %s a table; expected "
             "a table of %lld to %d buckets (a multiple of %lld), and a distance beyond the short ones",
             mega_op_table[op->kind]->name, op->scope, (long long)r->bias_buckets, (long long)r->bias_distance,
@@ -142,14 +136,12 @@ static mega_status attention_check_shape(const instruction *op)
     const mega_attention_shape *s = &op->attr.attention;
     const char *name = mega_op_table[op->kind]->name;
     if (s->batch < 1 || s->seq < 1 || s->heads < 1 || s->kv_heads < 1 || s->head_dim < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": batch %lld, sequence %lld, heads %lld of size %lld over %lld key/value "
-                         "heads; expected all at least 1",
-                         name, op->scope, (long long)s->batch, (long long)s->seq, (long long)s->heads,
-                         (long long)s->head_dim, (long long)s->kv_heads);
+        return MEGA_MISTAKE("op %s in \"%s\": batch %lld, sequence %lld, heads %lld of size %lld over %lld key/value "
+                            "heads; expected all at least 1",
+                            name, op->scope, (long long)s->batch, (long long)s->seq, (long long)s->heads,
+                            (long long)s->head_dim, (long long)s->kv_heads);
     if (!(s->dropout >= 0.0 && s->dropout < 1.0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope,
-                         s->dropout);
+        return MEGA_MISTAKE("op %s in \"%s\": dropout %g; expected 0 <= p < 1", name, op->scope, s->dropout);
     MEGA_TRY(check_keys(op));
     return attention_check_rules(op);
 }
@@ -178,10 +170,9 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(attention_check_shape(op));
     if (s->dropout > 0.0 && op->in[ATTENTION_SAMPLE_ID] == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
-                         "by them",
-                         op->scope);
+        return MEGA_MISTAKE("op attention in \"%s\": sample ids are missing; the dropout mask is addressed "
+                            "by them",
+                            op->scope);
     MEGA_TRY(expect_qkv(g, op, ATTENTION_QKV, ATTENTION_K, ATTENTION_V));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
@@ -423,8 +414,7 @@ static mega_status check_ring(const instruction *op, int64_t capacity)
     const mega_attention_shape *s = &op->attr.attention;
     const bool is_short = s->rules.has_window && s->rules.window_left >= 0;
     if (!s->is_ring || (is_short && capacity >= mega_extent_add(s->rules.window_left, s->seq))) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "op attention_cached in \"%s\": a ring of %lld positions for %lld new rows and %s; expected a window "
         "to the left that has with the new rows at most the positions of the ring",
         op->scope, (long long)capacity, (long long)s->seq, is_short ? "a longer window" : "no window");
@@ -435,9 +425,8 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
     const mega_attention_shape *s = &op->attr.attention;
     MEGA_TRY(attention_check_shape(op));
     if (s->dropout != 0.0 || !s->causal)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
-                         s->dropout, s->causal ? "causal" : "not causal");
+        return MEGA_MISTAKE("op attention_cached in \"%s\": dropout %g, %s; expected no dropout and causal", op->scope,
+                            s->dropout, s->causal ? "causal" : "not causal");
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(expect_qkv(g, op, ATTENTION_CACHED_QKV, ATTENTION_CACHED_K, ATTENTION_CACHED_V));
     MEGA_TRY(mega_op_expect_dims(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", g->dtype, 3));

@@ -67,8 +67,8 @@ static mega_status running_expect(const mega_graph *g, const instruction *op, in
     if (op->in[BATCH_NORM_RUNNING_MEAN] == 0 && op->in[BATCH_NORM_RUNNING_VAR] == 0) return MEGA_OK;
     MEGA_TRY(mega_op_expect(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BATCH_NORM_X, 1))));
     if (t->role == ROLE_WEIGHT && mega_params_get(g->params, t->param)->is_buffer) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "op batch_norm in \"%s\": %s is %s, which is no buffer; request it with is_buffer",
-                     op->scope, what, t->name);
+    return MEGA_MISTAKE("op batch_norm in \"%s\": %s is %s, which is no buffer; request it with is_buffer", op->scope,
+                        what, t->name);
 }
 
 static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -77,8 +77,7 @@ static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, 
     const int64_t rows = mega_op_in_dim(g, op, BATCH_NORM_X, 0), cols = mega_op_in_dim(g, op, BATCH_NORM_X, 1),
                   group = op->attr.group;
     if (group < 2 || rows % group != 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "op batch_norm in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them, "
             "at least 2, as one row has no variance",
             op->scope, (long long)group, g->tensor[op->in[BATCH_NORM_X]].name, (long long)rows);
@@ -170,9 +169,8 @@ static mega_status batch_norm_update_shape(const mega_graph *g, const instructio
     MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_UPDATE_MEAN, "mean", g->acc, 2));
     MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_UPDATE_VAR, "var", *mega_op_in(g, op, BATCH_NORM_UPDATE_MEAN)));
     if (!(op->attr.p > 0 && op->attr.p < 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op batch_norm_update in \"%s\": momentum %g; expected more than 0, and below 1", op->scope,
-                         op->attr.p);
+        return MEGA_MISTAKE("op batch_norm_update in \"%s\": momentum %g; expected more than 0, and below 1", op->scope,
+                            op->attr.p);
     out[BATCH_NORM_UPDATE_SUM_MEAN] = out[BATCH_NORM_UPDATE_SUM_VAR] =
         mega_shape_1d(g->acc, mega_op_in_dim(g, op, BATCH_NORM_UPDATE_MEAN, 1));
     return MEGA_OK;

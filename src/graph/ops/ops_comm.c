@@ -72,10 +72,10 @@ static mega_status reduce_scatter_shape(const mega_graph *g, const instruction *
 {
     out[0] = *mega_op_in(g, op, 0);
     if (out[0].dim[0] % op->attr.axis.size != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": %lld tokens of a micro-batch over %d ranks of tensor parallelism; expected "
-                         "a multiple",
-                         mega_op_table[op->kind]->name, op->scope, (long long)out[0].dim[0], op->attr.axis.size);
+        return MEGA_MISTAKE(
+            "op %s in \"%s\": %lld tokens of a micro-batch over %d ranks of tensor parallelism; expected "
+            "a multiple",
+            mega_op_table[op->kind]->name, op->scope, (long long)out[0].dim[0], op->attr.axis.size);
     out[0].dim[0] /= op->attr.axis.size;
     return MEGA_OK;
 }

@@ -44,8 +44,7 @@ static mega_status check_custom(const mega_builder *b, const mega_custom_op *op,
     const mega_graph *g = b->graph;
     const char *name = op != NULL && op->name != NULL ? op->name : "";
     if (op == NULL || op->name == NULL || op->shape == NULL || op->forward == NULL || in == NULL || out == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "layer \"%s\", custom op \"%s\": the op, its name, shape, forward, in or out is NULL; give all "
             "of them",
             b->path, name);
@@ -60,14 +59,13 @@ static mega_status check_custom(const mega_builder *b, const mega_custom_op *op,
         const tensor_shape *s = &g->tensor[in[i].id > 0 && in[i].id < g->num_tensors ? in[i].id : 0].shape;
         const bool is_float = s->dtype == g->dtype || s->dtype == g->acc || s->dtype == MEGA_F32;
         if (s->num_dims < 1 || s->num_dims > 2 || !is_float)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "layer \"%s\", custom op \"%s\": input %d is no matrix and no vector of %s; pass computed "
-                             "values, parameters or float inputs",
-                             b->path, name, i, mega_dtype_name(g->dtype));
+            return MEGA_MISTAKE(
+                "layer \"%s\", custom op \"%s\": input %d is no matrix and no vector of %s; pass computed "
+                "values, parameters or float inputs",
+                b->path, name, i, mega_dtype_name(g->dtype));
     }
     if (g->sequence_parallel && !op->is_row_wise)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "layer \"%s\", custom op \"%s\": with sequence parallelism a rank of tp has a part of the rows; "
             "set is_row_wise if row i of its outputs depends on row i of its inputs only",
             b->path, name);
@@ -90,8 +88,7 @@ static mega_status custom_shapes(const mega_graph *g, const instruction *op, ten
     c->shape(op->attr.self, rows_in, channels_in, rows, channels);
     for (int i = 0; i < c->num_out; i++) {
         if (rows[i] < 1 || channels[i] < 1 || (c->is_row_wise && rows[i] != rows_in[0]))
-            return MEGA_FAIL(
-                MEGA_ERR_USAGE,
+            return MEGA_MISTAKE(
                 "custom op \"%s\" in \"%s\": its shape gives output %d %lld rows and %lld channels; expected "
                 "at least 1%s",
                 c->name, op->scope, i, (long long)rows[i], (long long)channels[i],

@@ -118,8 +118,7 @@ static mega_status scale_shape(const mega_graph *g, const instruction *op, tenso
 {
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     if (!isfinite(op->attr.factor))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op scale in \"%s\": factor %g; expected a finite number", op->scope,
-                         op->attr.factor);
+        return MEGA_MISTAKE("op scale in \"%s\": factor %g; expected a finite number", op->scope, op->attr.factor);
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
 }
@@ -182,13 +181,12 @@ mega_tensor mega_op_dropout(mega_graph *g, mega_tensor x, double p, uint32_t sit
 static mega_status dropout_coordinates(const mega_graph *g, const instruction *op, int64_t rows)
 {
     if (!(op->attr.p >= 0.0 && op->attr.p < 1.0))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": probability %g; expected 0 <= p < 1",
-                         mega_op_table[op->kind]->name, op->scope, op->attr.p);
+        return MEGA_MISTAKE("op %s in \"%s\": probability %g; expected 0 <= p < 1", mega_op_table[op->kind]->name,
+                            op->scope, op->attr.p);
     if (op->attr.p > 0.0 && (op->in[DROPOUT_SAMPLE_ID] == 0 || op->in[DROPOUT_SEQ_POSITION] == 0))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": sample ids and positions are missing; the mask is "
-                         "addressed by them",
-                         mega_op_table[op->kind]->name, op->scope);
+        return MEGA_MISTAKE("op %s in \"%s\": sample ids and positions are missing; the mask is "
+                            "addressed by them",
+                            mega_op_table[op->kind]->name, op->scope);
     MEGA_TRY(mega_op_expect(g, op, DROPOUT_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     return mega_op_expect(g, op, DROPOUT_SEQ_POSITION, "seq_position", mega_shape_1d(MEGA_I32, rows));
 }

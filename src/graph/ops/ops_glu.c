@@ -15,14 +15,13 @@ mega_tensor mega_op_glu(mega_graph *g, mega_tensor x, mega_activation_kind kind,
 static mega_status glu_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     if (op->attr.activation < MEGA_ACT_GELU_TANH || op->attr.activation > MEGA_ACT_IDENTITY)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op glu in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d",
-                         op->scope, (int)op->attr.activation, (int)MEGA_ACT_IDENTITY);
+        return MEGA_MISTAKE("op glu in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d", op->scope,
+                            (int)op->attr.activation, (int)MEGA_ACT_IDENTITY);
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
     if (cols % 2 != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op glu in \"%s\": x has %lld columns; expected an even number, gate and up of equal width",
-                         op->scope, (long long)cols);
+        return MEGA_MISTAKE("op glu in \"%s\": x has %lld columns; expected an even number, gate and up of equal width",
+                            op->scope, (long long)cols);
     out[0] = mega_shape_2d(g->dtype, rows, cols / 2);
     return MEGA_OK;
 }

@@ -50,9 +50,9 @@ static mega_status accumulate_shape(const mega_graph *g, const instruction *op, 
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, dy->num_dims));
     out[0] = g->tensor[op->out[0]].shape;
     if (op->attr.begin >= 0 && op->attr.begin + mega_shape_count(dy) <= mega_shape_count(&out[0])) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "op accumulate in \"%s\": elements %lld to %lld of %s, which has %lld", op->scope,
-                     (long long)op->attr.begin, (long long)(op->attr.begin + mega_shape_count(dy) - 1),
-                     g->tensor[op->out[0]].name, (long long)mega_shape_count(&out[0]));
+    return MEGA_MISTAKE("op accumulate in \"%s\": elements %lld to %lld of %s, which has %lld", op->scope,
+                        (long long)op->attr.begin, (long long)(op->attr.begin + mega_shape_count(dy) - 1),
+                        g->tensor[op->out[0]].name, (long long)mega_shape_count(&out[0]));
 }
 
 /* Uses the kernel of a sum over rows, with all elements in one row. */

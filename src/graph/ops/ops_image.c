@@ -31,22 +31,19 @@ static mega_status windows_check(const instruction *op, int64_t rows, int64_t mo
     const char *name = mega_op_table[op->kind]->name;
     if (!windows_in_range(w->height, 1) || !windows_in_range(w->width, 1) || !windows_in_range(w->size, 1) ||
         !windows_in_range(w->stride, 1) || w->padding < 0 || w->padding > most_padding)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "op %s in \"%s\": windows of %lld pixels, stride %lld, padding %lld, on images of %lld x %lld; "
             "expected 1 to %d pixels, and a padding of 0 to %lld",
             name, op->scope, (long long)w->size, (long long)w->stride, (long long)w->padding, (long long)w->height,
             (long long)w->width, WINDOWS_MOST, (long long)most_padding);
     if (w->height + 2 * w->padding < w->size || w->width + 2 * w->padding < w->size)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "op %s in \"%s\": a window of %lld pixels does not fit into images of %lld x %lld with a padding "
             "of %lld; use a smaller window or more padding",
             name, op->scope, (long long)w->size, (long long)w->height, (long long)w->width, (long long)w->padding);
     if (rows % (w->height * w->width) != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op %s in \"%s\": %lld rows are not whole images of %lld x %lld pixels; a row is a pixel",
-                         name, op->scope, (long long)rows, (long long)w->height, (long long)w->width);
+        return MEGA_MISTAKE("op %s in \"%s\": %lld rows are not whole images of %lld x %lld pixels; a row is a pixel",
+                            name, op->scope, (long long)rows, (long long)w->height, (long long)w->width);
     return MEGA_OK;
 }
 

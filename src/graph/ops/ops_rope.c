@@ -33,14 +33,14 @@ static mega_status rope_check(const instruction *op, int64_t cols)
     const bool is_right = s->heads >= 1 && s->head_dim >= 1 && mega_extent_mul(s->heads, s->head_dim) <= cols &&
                           s->rotated >= 2 && s->rotated % 2 == 0 && s->rotated <= s->head_dim && s->frequency != NULL;
     if (!is_right)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "op rope in \"%s\": %lld of the %lld channels of %lld heads in rows of %lld, frequencies %s; "
-                         "expected an even number of channels, at least 2, of heads that fit, and frequencies",
-                         op->scope, (long long)s->rotated, (long long)s->head_dim, (long long)s->heads, (long long)cols,
-                         s->frequency == NULL ? "missing" : "given");
+        return MEGA_MISTAKE(
+            "op rope in \"%s\": %lld of the %lld channels of %lld heads in rows of %lld, frequencies %s; "
+            "expected an even number of channels, at least 2, of heads that fit, and frequencies",
+            op->scope, (long long)s->rotated, (long long)s->head_dim, (long long)s->heads, (long long)cols,
+            s->frequency == NULL ? "missing" : "given");
     if (isfinite(s->factor)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "op rope in \"%s\": factor %g; expected a finite number", op->scope,
-                     isnan(s->factor) ? fabs((double)s->factor) : (double)s->factor);
+    return MEGA_MISTAKE("op rope in \"%s\": factor %g; expected a finite number", op->scope,
+                        isnan(s->factor) ? fabs((double)s->factor) : (double)s->factor);
 }
 
 static mega_status rope_shape(const mega_graph *g, const instruction *op, tensor_shape *out)

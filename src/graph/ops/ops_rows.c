@@ -15,9 +15,9 @@ static mega_status groups_shape(const mega_graph *g, const instruction *op, tens
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.group;
     if (group < 1 || rows % group != 0)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE, "op %s in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them",
-            mega_op_table[op->kind]->name, op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
+        return MEGA_MISTAKE("op %s in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them",
+                            mega_op_table[op->kind]->name, op->scope, (long long)group, g->tensor[op->in[0]].name,
+                            (long long)rows);
     out[0] = mega_shape_2d(g->dtype, rows / group, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }

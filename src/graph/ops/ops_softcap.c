@@ -15,8 +15,7 @@ mega_tensor mega_op_softcap(mega_graph *g, mega_tensor x, double cap)
 static mega_status softcap_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     if (!(op->attr.factor > 0.0) || !isfinite(op->attr.factor))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op softcap in \"%s\": cap %g; expected a number above 0", op->scope,
-                         op->attr.factor);
+        return MEGA_MISTAKE("op softcap in \"%s\": cap %g; expected a number above 0", op->scope, op->attr.factor);
     MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->acc, 2));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;

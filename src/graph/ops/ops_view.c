@@ -30,9 +30,8 @@ mega_tensor mega_op_rows(mega_graph *g, mega_tensor t, int64_t begin, int64_t co
     const graph_tensor *of = &g->tensor[t.id];
     const int64_t end = mega_extent_add(begin, count);
     if (t.id == 0 || begin < 0 || count < 1 || end > of->shape.dim[0]) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE, "rows %lld to %lld of %s in \"%s\", which has %lld", (long long)begin,
-                                  (long long)(end - 1), of->name, g->scope.path, (long long)of->shape.dim[0]));
+        mega_graph_fail(g, MEGA_MISTAKE("rows %lld to %lld of %s in \"%s\", which has %lld", (long long)begin,
+                                        (long long)(end - 1), of->name, g->scope.path, (long long)of->shape.dim[0]));
         return (mega_tensor){0};
     }
     tensor_shape shape = of->shape;
@@ -49,11 +48,10 @@ mega_tensor mega_op_reshape(mega_graph *g, mega_tensor x, int64_t channels)
     const graph_tensor *of = &g->tensor[x.id];
     const int64_t count = x.id == 0 ? 0 : mega_shape_count(&of->shape);
     if (channels < 1 || count < 1 || count % channels != 0) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE,
-                                  "reshape of %s in \"%s\": %lld elements do not make rows of %lld channels; expected "
-                                  "a divisor of them",
-                                  of->name, g->scope.path, (long long)count, (long long)channels));
+        mega_graph_fail(
+            g, MEGA_MISTAKE("reshape of %s in \"%s\": %lld elements do not make rows of %lld channels; expected "
+                            "a divisor of them",
+                            of->name, g->scope.path, (long long)count, (long long)channels));
         return (mega_tensor){0};
     }
     return (mega_tensor){in_shape(g, x.id, mega_shape_2d(of->shape.dtype, count / channels, channels))};

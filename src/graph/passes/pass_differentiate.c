@@ -114,10 +114,9 @@ static mega_status check_seeds(const mega_graph *g)
         const graph_tensor *t = &g->tensor[gradient_receiver(g, g->names.seed[i].tensor)],
                            *d = &g->tensor[g->names.seed[i + 1].tensor];
         if (d->role == ROLE_INPUT && !t->needs_gradient)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "gradient \"%s\" is given for %s, which depends on no parameter, and on no input whose "
-                             "gradient is wanted; give it for a value that does",
-                             d->name, t->name);
+            return MEGA_MISTAKE("gradient \"%s\" is given for %s, which depends on no parameter, and on no input whose "
+                                "gradient is wanted; give it for a value that does",
+                                d->name, t->name);
     }
     return MEGA_OK;
 }
@@ -130,8 +129,8 @@ static mega_status name_wanted(mega_graph *g)
         const graph_tensor input = g->tensor[g->names.wanted[i].tensor];
         int32_t d = input.gradient;
         if (d == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "gradient \"%s\": the loss does not depend on input \"%s\"",
-                             g->names.wanted[i].name, input.name);
+            return MEGA_MISTAKE("gradient \"%s\": the loss does not depend on input \"%s\"", g->names.wanted[i].name,
+                                input.name);
         if (g->tensor[d].role == ROLE_VIEW) d = mega_op_scale(g, (mega_tensor){d}, 1.0).id;
         MEGA_TRY(mega_graph_status(g));
         if (g->tensor[d].role == ROLE_VALUE) g->tensor[d].is_output = true;
@@ -184,9 +183,9 @@ mega_status mega_pass_differentiate(mega_graph *g)
     MEGA_TRY(mega_losses_settle(g));
     MEGA_TRY(mega_outputs_seed(g));
     if (g->names.num_seeds == 0 && !has_trained_loss(g))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "graph: nothing to differentiate; declare a loss with mega_loss_add and a "
-                                         "coefficient other than 0, or an output with mega_output that depends on a "
-                                         "parameter");
+        return MEGA_MISTAKE("graph: nothing to differentiate; declare a loss with mega_loss_add and a "
+                            "coefficient other than 0, or an output with mega_output that depends on a "
+                            "parameter");
     MEGA_TRY(check_seeds(g));
     g->in_backward = true;
     MEGA_TRY(mega_losses_seed(g));

@@ -34,9 +34,8 @@ static mega_status find_add_file(mega_document_files *f, const char *path)
 static mega_status find_add_folder(mega_document_files *f, const char *folder, int depth)
 {
     if (depth > FOLDER_DEPTH_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--input: %s: folders nested more than %d deep; does a link lead back to a parent folder?",
-                         folder, FOLDER_DEPTH_MAX);
+        return MEGA_MISTAKE("--input: %s: folders nested more than %d deep; does a link lead back to a parent folder?",
+                            folder, FOLDER_DEPTH_MAX);
     mega_names names;
     MEGA_TRY(mega_folder_list(folder, &names));
     mega_status st = MEGA_OK;
@@ -64,7 +63,7 @@ static mega_status add_input(mega_document_files *f, const char *input, bool *fo
 {
     *found = true;
     if (strcmp(input, "-") == 0) {
-        if (f->has_stdin) return MEGA_FAIL(MEGA_ERR_USAGE, "--input: standard input (-) is given twice; expected once");
+        if (f->has_stdin) return MEGA_MISTAKE("--input: standard input (-) is given twice; expected once");
         return find_add_file(f, input);
     }
     if (mega_file_exists(input) || mega_folder_exists(input)) return add_path(f, input);

@@ -34,12 +34,12 @@ static void decoder_fini(mega_decoder *d)
 static mega_status get_token(const mega_tokenizer *t, int32_t id, int64_t index, const mega_token **out)
 {
     if (id < 0 || id >= t->size)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is not in the vocabulary of %s; its ids are 0 to %lld",
-                         id, (long long)index, t->name, (long long)t->size - 1);
+        return MEGA_MISTAKE("id %d at index %lld is not in the vocabulary of %s; its ids are 0 to %lld", id,
+                            (long long)index, t->name, (long long)t->size - 1);
     *out = mega_vocabulary_get(&t->vocabulary, id);
     if (*out == NULL && t->kind != MEGA_KIND_NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "id %d at index %lld is a gap in the vocabulary of %s: no token has this id",
-                         id, (long long)index, t->name);
+        return MEGA_MISTAKE("id %d at index %lld is a gap in the vocabulary of %s: no token has this id", id,
+                            (long long)index, t->name);
     return MEGA_OK;
 }
 

@@ -144,10 +144,9 @@ static mega_status tik_read(mega_tokenizer *t, const mega_tokenizer_options *o, 
     const int64_t total = o->vocab_size > 0 ? o->vocab_size : DEFAULT_SIZE;
     const bool v1 = o->tiktoken_pattern != NULL && strcmp(o->tiktoken_pattern, "v1") == 0;
     if (o->tiktoken_pattern != NULL && !v1 && strcmp(o->tiktoken_pattern, "v2") != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--tiktoken-pattern %s; expected v1 or v2", o->tiktoken_pattern);
+        return MEGA_MISTAKE("--tiktoken-pattern %s; expected v1 or v2", o->tiktoken_pattern);
     if (special < FIRST_SPECIAL || special + BYTES > total || total > MEGA_MAX_VOCABULARY)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "TikTokenizer: %lld special tokens in a vocabulary of %lld; expected at least %d, and 256 more "
             "tokens for the bytes (--tiktoken-num-special-tokens, --vocab-size)",
             (long long)special, (long long)total, FIRST_SPECIAL);

@@ -12,8 +12,8 @@
 static mega_status make_null(int64_t vocab_size, mega_tokenizer **out)
 {
     if (vocab_size < 1 || vocab_size >= MEGA_MAX_VOCABULARY)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
-                         MEGA_MAX_VOCABULARY - 1);
+        return MEGA_MISTAKE("NullTokenizer: --vocab-size %lld; expected 1 to %d", (long long)vocab_size,
+                            MEGA_MAX_VOCABULARY - 1);
     mega_tokenizer *t = NULL;
     MEGA_TRY(mega_tokenizer_begin(MEGA_KIND_NULL, "NullTokenizer", &t));
     t->eod = (int32_t)vocab_size;
@@ -28,21 +28,18 @@ static mega_status make_null(int64_t vocab_size, mega_tokenizer **out)
 static mega_status create_bpe(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     if (o->vocab_file == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "GPT2BPETokenizer: --vocab-file is missing; give --vocab-file vocab.json --merge-file merges.txt, "
             "or --vocab-file tokenizer.json");
     bool is_json;
     MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
     if (!is_json && o->merge_file == NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "GPT2BPETokenizer: --merge-file is missing, and %s contains no merges; give the merges.txt that "
             "belongs to it",
             o->vocab_file);
     if (is_json && o->merge_file != NULL)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "GPT2BPETokenizer: --vocab-file %s is a tokenizer.json with merges of its own, but --merge-file %s "
             "is given too; drop --merge-file or give a vocab.json",
             o->vocab_file, o->merge_file);
@@ -53,9 +50,8 @@ static mega_status create_bpe(const mega_tokenizer_options *o, mega_tokenizer **
 static mega_status create_char(const mega_tokenizer_options *o, mega_tokenizer **out)
 {
     if (o->vocab_file == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "CharTokenizer: --vocab-file is missing; create one with: megalith train_tokenizer "
-                         "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
+        return MEGA_MISTAKE("CharTokenizer: --vocab-file is missing; create one with: megalith train_tokenizer "
+                            "--tokenizer-type CharTokenizer --input FILES --output FOLDER");
     bool is_json;
     MEGA_TRY(mega_tokenizer_is_json(&is_json, o->vocab_file));
     return is_json ? mega_tokenizer_read_json(o->vocab_file, out) : mega_tokenizer_read_char(o->vocab_file, out);
@@ -81,7 +77,7 @@ int64_t mega_tokenizer_extra_ids(const mega_tokenizer *t)
 static mega_status need_model(const mega_tokenizer_options *o, const char *what)
 {
     if (o->model != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --tokenizer-model is missing; give %s", o->type, what);
+    return MEGA_MISTAKE("%s: --tokenizer-model is missing; give %s", o->type, what);
 }
 
 static mega_status create_huggingface(const mega_tokenizer_options *o, mega_tokenizer **out)
@@ -132,8 +128,7 @@ static mega_status create_kind(const mega_tokenizer_options *o, mega_tokenizer_k
     case MEGA_KIND_BERT_LOWER:
     case MEGA_KIND_BERT_CASED:
         if (o->vocab_file != NULL) return read_kind(o->vocab_file, kind, o->extra_ids, out);
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: --vocab-file is missing; give the vocab.txt of BERT, one token a line",
-                         o->type);
+        return MEGA_MISTAKE("%s: --vocab-file is missing; give the vocab.txt of BERT, one token a line", o->type);
     case MEGA_KIND_TIKTOKEN:
     case MEGA_KINDS: break;
     }
@@ -168,8 +163,7 @@ bool mega_tokenizer_needs_file(const char *type)
 static mega_status check_extra_ids(const char *what, int64_t count)
 {
     if (count >= 0 && count <= MEGA_TOKENIZER_EXTRA_IDS) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found %lld; expected 0 to %d", what, (long long)count,
-                     MEGA_TOKENIZER_EXTRA_IDS);
+    return MEGA_MISTAKE("%s: found %lld; expected 0 to %d", what, (long long)count, MEGA_TOKENIZER_EXTRA_IDS);
 }
 
 mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenizer **out)
@@ -179,19 +173,17 @@ mega_status mega_tokenizer_create(const mega_tokenizer_options *o, mega_tokenize
                                 "Llama2Tokenizer, TikTokenizer, BertWordPieceLowerCase or BertWordPieceCase";
     mega_tokenizer *t = NULL;
     mega_tokenizer_kind kind;
-    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing; %s", known);
-    if (!find_kind(o->type, &kind))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type %s is not known; %s", o->type, known);
+    if (o->type == NULL) return MEGA_MISTAKE("--tokenizer-type is missing; %s", known);
+    if (!find_kind(o->type, &kind)) return MEGA_MISTAKE("--tokenizer-type %s is not known; %s", o->type, known);
     MEGA_TRY(check_extra_ids("--vocab-extra-ids", o->extra_ids));
     MEGA_TRY(create_kind(o, kind, &t));
     if (kind != MEGA_KIND_HUGGINGFACE && kind != t->kind) {
         const bool is_hf = t->kind == MEGA_KIND_HUGGINGFACE;
-        const mega_status st =
-            MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-file %s holds a %s, but --tokenizer-type is %s%s", o->vocab_file,
-                      mega_tokenizer_type(t), o->type,
-                      is_hf ? "; give --tokenizer-type HuggingFaceTokenizer --tokenizer-model and its "
-                              "folder"
-                            : "");
+        const mega_status st = MEGA_MISTAKE(
+            "--vocab-file %s holds a %s, but --tokenizer-type is %s%s", o->vocab_file, mega_tokenizer_type(t), o->type,
+            is_hf ? "; give --tokenizer-type HuggingFaceTokenizer --tokenizer-model and its "
+                    "folder"
+                  : "");
         mega_tokenizer_destroy(t);
         return st;
     }

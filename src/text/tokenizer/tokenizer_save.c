@@ -316,8 +316,7 @@ static void saved_put_characters(mega_buffer *out, const mega_tokenizer *t)
 mega_status mega_tokenizer_save_vocab(const mega_tokenizer *t, const char *path)
 {
     if (t->kind == MEGA_KIND_NULL || t->kind == MEGA_KIND_BYTE || t->pipe != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: a %s has no vocabulary file and needs none", path,
-                         mega_tokenizer_type(t));
+        return MEGA_MISTAKE("%s: a %s has no vocabulary file and needs none", path, mega_tokenizer_type(t));
     mega_buffer text = {0}, scratch = {0};
     if (t->kind == MEGA_KIND_CHAR && t->vocabulary.present == t->size) {
         saved_put_characters(&text, t);

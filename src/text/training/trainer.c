@@ -55,26 +55,23 @@ int64_t mega_trainer_least(const char *type)
 
 static mega_status trainer_check_options(const mega_trainer_options *o, mega_tokenizer_kind *kind)
 {
-    if (o->type == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "--tokenizer-type is missing");
+    if (o->type == NULL) return MEGA_MISTAKE("--tokenizer-type is missing");
     int k = 0;
     while (k < LEARNT && strcmp(o->type, mega_tokenizer_kind_name(learnt[k])) != 0) k++;
     if (k == LEARNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--tokenizer-type %s cannot be trained; expected GPT2BPETokenizer, BertWordPieceLowerCase, "
-                         "BertWordPieceCase, SentencePieceTokenizer, GPTSentencePieceTokenizer, CharTokenizer or "
-                         "ByteTokenizer",
-                         o->type);
+        return MEGA_MISTAKE("--tokenizer-type %s cannot be trained; expected GPT2BPETokenizer, BertWordPieceLowerCase, "
+                            "BertWordPieceCase, SentencePieceTokenizer, GPTSentencePieceTokenizer, CharTokenizer or "
+                            "ByteTokenizer",
+                            o->type);
     *kind = learnt[k];
     const int64_t least = mega_trainer_least(o->type);
     if (least > 0 && (o->vocab_size < least || o->vocab_size > MEGA_MAX_VOCABULARY))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--vocab-size %lld; expected %lld%s to %d", (long long)o->vocab_size,
-                         (long long)least, *kind == MEGA_KIND_BPE ? " (256 bytes and " MEGA_END_OF_TEXT ")" : "",
-                         MEGA_MAX_VOCABULARY);
+        return MEGA_MISTAKE("--vocab-size %lld; expected %lld%s to %d", (long long)o->vocab_size, (long long)least,
+                            *kind == MEGA_KIND_BPE ? " (256 bytes and " MEGA_END_OF_TEXT ")" : "", MEGA_MAX_VOCABULARY);
     if (o->min_frequency < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--min-frequency %lld; expected 1 or more", (long long)o->min_frequency);
+        return MEGA_MISTAKE("--min-frequency %lld; expected 1 or more", (long long)o->min_frequency);
     if (!(o->character_coverage >= 0 && o->character_coverage <= 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--character-coverage %g; expected a number above 0, up to 1",
-                         o->character_coverage);
+        return MEGA_MISTAKE("--character-coverage %g; expected a number above 0, up to 1", o->character_coverage);
     return MEGA_OK;
 }
 
@@ -164,8 +161,7 @@ mega_status mega_trainer_add(mega_trainer *t, const char *text, size_t bytes)
 
 mega_status mega_trainer_join(mega_trainer *t, const mega_trainer *other)
 {
-    if (t->kind != other->kind)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "tokenizer training: trainers of two types cannot be joined");
+    if (t->kind != other->kind) return MEGA_MISTAKE("tokenizer training: trainers of two types cannot be joined");
     t->bytes += other->bytes;
     if (t->kind == MEGA_KIND_CHAR)
         for (size_t i = 0; i < CODE_POINTS / 8; i++) t->seen[i] |= other->seen[i];
@@ -263,7 +259,7 @@ static mega_status finish_unigram(mega_trainer *t, mega_tokenizer **k)
 static mega_status finish_words(mega_trainer *t, mega_tokenizer **out)
 {
     mega_tokenizer *k = NULL;
-    if (t->words.size == 0) return MEGA_FAIL(MEGA_ERR_USAGE, "the text has no word; check --input and --json-keys");
+    if (t->words.size == 0) return MEGA_MISTAKE("the text has no word; check --input and --json-keys");
     const mega_status st = learns_unigram(t->kind) ? finish_unigram(t, &k) : finish_wordpiece(t, &k);
     if (st == MEGA_OK) *out = k;
     else
@@ -275,8 +271,8 @@ mega_status mega_trainer_finish(mega_trainer *t, mega_tokenizer **out)
 {
     if (t->kind == MEGA_KIND_BYTE) return mega_tokenizer_make_bytes(out);
     if (t->bytes == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "the text is empty: no document contains a character; check --input "
-                                         "and --json-keys");
+        return MEGA_MISTAKE("the text is empty: no document contains a character; check --input "
+                            "and --json-keys");
     if (learns_unigram(t->kind) || learns_wordpiece(t->kind)) return finish_words(t, out);
     mega_tokenizer *k = NULL;
     MEGA_TRY(mega_tokenizer_begin(t->kind, trained, &k));

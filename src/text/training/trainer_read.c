@@ -135,8 +135,8 @@ static mega_status trainer_read_begin(reader *r, mega_trainer *t)
     /* skipping an invalid document requires the whole document */
     documents.cut_files = !r->input->skip_bad_lines && mega_trainer_takes_pieces(t);
     if (r->input->num_keys < 1 || r->input->num_keys > MAX_KEYS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--json-keys: found %d keys, expected 1 to %d", r->input->num_keys, MAX_KEYS);
-    if (r->input->workers < 1) return MEGA_FAIL(MEGA_ERR_USAGE, "--workers %d; expected 1 or more", r->input->workers);
+        return MEGA_MISTAKE("--json-keys: found %d keys, expected 1 to %d", r->input->num_keys, MAX_KEYS);
+    if (r->input->workers < 1) return MEGA_MISTAKE("--workers %d; expected 1 or more", r->input->workers);
     MEGA_TRY(mega_documents_open(&documents, &r->documents));
     r->worker = mega_calloc((size_t)r->input->workers, sizeof *r->worker);
     if (r->worker == NULL)

@@ -491,10 +491,10 @@ static mega_status train_all(em *e, const mega_word_counts *words, int64_t wante
     MEGA_TRY(sort_words(u, words));
     MEGA_TRY(mega_unigram_seed(u));
     if (u->num_covered > wanted)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--vocab-size: the text has %lld characters that are pieces, besides <pad>, </s> and <unk>; "
-                         "give %lld or more, or a lower --character-coverage",
-                         (long long)u->num_covered, (long long)u->num_covered + 3);
+        return MEGA_MISTAKE(
+            "--vocab-size: the text has %lld characters that are pieces, besides <pad>, </s> and <unk>; "
+            "give %lld or more, or a lower --character-coverage",
+            (long long)u->num_covered, (long long)u->num_covered + 3);
     normalize_seeds(u);
     MEGA_TRY(learn_pieces(e, wanted, report, user));
     return finish_pieces(e, wanted);

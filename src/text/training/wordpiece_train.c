@@ -140,10 +140,10 @@ static mega_status begin_vocabulary(mega_vocabulary *v, const mega_word_counts *
     mega_free(of);
     MEGA_TRY(st);
     if (v->size <= vocab_size) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--vocab-size %lld: the special tokens and the characters of the text alone are %lld tokens; give "
-                     "more",
-                     (long long)vocab_size, (long long)v->size);
+    return MEGA_MISTAKE(
+        "--vocab-size %lld: the special tokens and the characters of the text alone are %lld tokens; give "
+        "more",
+        (long long)vocab_size, (long long)v->size);
 }
 
 mega_status mega_wordpiece_train(const mega_word_counts *words, int64_t vocab_size, int64_t min_frequency,

@@ -88,12 +88,12 @@ static void refuse_others(mega_train_options *cfg)
     for (size_t i = 0; i < MEGA_COUNT(belongs); i++) {
         const bool is_others = belongs[i].tasks != 0 ? (belongs[i].tasks & task) == 0 : has_labels;
         if (is_others && mega_options_is_given(cfg->engine.options, belongs[i].dest))
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s does not go with --task %s: %s",
+            mega_options_mistake(cfg->engine.options, "%s does not go with --task %s: %s",
                                  mega_options_origin(cfg->engine.options, belongs[i].dest), cfg->classify.task,
                                  belongs[i].instead);
     }
     if (has_labels && cfg->classify.epochs > 0 && mega_options_is_given(cfg->engine.options, "train_iters"))
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s does not go with %s: the epochs say how long the run is; --exit-interval N ends it "
                              "after N iterations",
                              mega_options_origin(cfg->engine.options, "train_iters"),
@@ -124,15 +124,13 @@ void mega_train_rule_classify(mega_train_options *cfg)
     if (!mega_train_classifies(cfg)) return;
     if (c->epochs == 0) warn_of_unused(cfg);
     if (c->epochs > 0 && !cfg->skip_train && c->train_data.count == 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "missing: --train-data, the samples of --epochs %lld",
-                             (long long)c->epochs);
+        mega_options_mistake(o, "missing: --train-data, the samples of --epochs %lld", (long long)c->epochs);
     if (cfg->skip_train && cfg->load == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "missing: --load FOLDER, the trained classifier, or --epochs N, which trains one");
+        mega_options_mistake(o, "missing: --load FOLDER, the trained classifier, or --epochs N, which trains one");
     if (c->epochs > 0 && cfg->save == NULL)
         mega_options_warn(o, "no --save: the trained weights will not be kept; --save FOLDER keeps them");
     if (cfg->seq_length > 0 && cfg->seq_length < 4)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: a sample is [CLS] a token [SEP] [SEP] at least; give 4 or more",
+        mega_options_mistake(o, "%s: a sample is [CLS] a token [SEP] [SEP] at least; give 4 or more",
                              mega_options_origin(o, "seq_length"));
 }
 

@@ -45,8 +45,8 @@ void train_clm_find_state(mega_train_options *cfg)
     if (folder == NULL || cfg->finetune || cfg->ckpt_step > 0 || !train_is_ended_clm(folder)) return;
     char *newest = train_find_state(folder, -1);
     if (newest == NULL) {
-        mega_options_problem(
-            cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            cfg->engine.options,
             "--resume_from_checkpoint %s: that run has ended, and kept its model alone, without the state "
             "of the training (--checkpointing_steps keeps it); --model_name_or_path %s trains these "
             "weights further",
@@ -102,7 +102,7 @@ static void add_files(mega_train_options *cfg, const char *folder, const mega_na
         const char *name = names->name[i];
         if (!clm_is_text(name) || (words != NULL ? !has_any(name, words) : has_any(name, any))) continue;
         if (out->count == MEGA_CLM_FILES) {
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+            mega_options_mistake(cfg->engine.options,
                                  "--dataset_name %s: %s has more than %d files of a split; join them, or give "
                                  "--train_file and --validation_file",
                                  c->dataset_name, folder, MEGA_CLM_FILES);

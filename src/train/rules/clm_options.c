@@ -121,7 +121,7 @@ static void plan_config(mega_train_options *cfg)
     mega_options *o = cfg->engine.options;
     mega_options_name_preset(o, mega_options_text(o, "--config_name %s", cfg->clm.config_name));
     if (cfg->load != NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say what is planned; give one of them",
+        mega_options_mistake(o, "%s and %s both say what is planned; give one of them",
                              mega_options_origin(o, "config_name"), mega_options_origin(o, "load"));
     else
         find_config(cfg);
@@ -174,7 +174,7 @@ static void take_checkpointing(mega_train_options *cfg)
     if (cfg->clm.saves_epochs) return;
     if (mega_value_int(text, &steps) && steps > 0) give_int(cfg, "save_interval", steps);
     else
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "--checkpointing_steps %s: expected a number of steps above 0, or epoch", text);
 }
 
@@ -253,7 +253,7 @@ static void clm_refuse_others(mega_train_options *cfg)
     };
     for (size_t i = 0; i < MEGA_COUNT(other); i++)
         if (mega_options_is_given(cfg->engine.options, other[i].dest))
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s is not an option of run_clm: %s",
+            mega_options_mistake(cfg->engine.options, "%s is not an option of run_clm: %s",
                                  mega_options_origin(cfg->engine.options, other[i].dest), other[i].instead);
 }
 
@@ -263,20 +263,18 @@ void mega_train_rule_clm(mega_train_options *cfg)
     mega_options *o = cfg->engine.options;
     clm_refuse_others(cfg);
     if (c->dataset_name != NULL && c->train_file.count + c->validation_file.count > 0)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say what is read; give one of them",
+        mega_options_mistake(o, "%s and %s both say what is read; give one of them",
                              mega_options_origin(o, "dataset_name"),
                              mega_options_origin(o, c->train_file.count > 0 ? "train_file" : "validation_file"));
     else if (c->dataset_name == NULL && c->train_file.count == 0)
-        mega_options_problem(o, MEGA_ERR_USAGE,
-                             "missing: --train_file FILE…, or --dataset_name NAME, a folder of texts");
+        mega_options_mistake(o, "missing: --train_file FILE…, or --dataset_name NAME, a folder of texts");
     if (c->dataset_config_name != NULL && c->dataset_name == NULL)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s needs --dataset_name",
-                             mega_options_origin(o, "dataset_config_name"));
+        mega_options_mistake(o, "%s needs --dataset_name", mega_options_origin(o, "dataset_config_name"));
     if (cfg->seq_length == 1)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: a block of one token predicts nothing; give 2 or more",
+        mega_options_mistake(o, "%s: a block of one token predicts nothing; give 2 or more",
                              mega_options_origin(o, "seq_length"));
     if (cfg->save == NULL && (c->checkpointing_steps != NULL || c->with_tracking))
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s needs --output_dir FOLDER",
+        mega_options_mistake(o, "%s needs --output_dir FOLDER",
                              mega_options_origin(o, c->with_tracking ? "with_tracking" : "checkpointing_steps"));
     if (cfg->save == NULL)
         mega_options_warn(o, "no --output_dir: the trained weights will not be kept; --output_dir FOLDER keeps them");
@@ -305,7 +303,7 @@ void mega_train_rule_clm_writes(mega_train_options *cfg)
     mega_free(ours);
     mega_error_clear();
     if (is_ours) return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+    mega_options_mistake(cfg->engine.options,
                          "--output_dir %s: it holds a model (config.json) that run_clm did not write; nothing was "
                          "changed: give another folder, or --overwrite_output_dir to replace its files",
                          save);

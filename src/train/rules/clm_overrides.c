@@ -142,7 +142,7 @@ void train_clm_take_type(mega_train_options *cfg)
             "config.json, --model_name_or_path FOLDER trains one (docs/families.md)",
             c->model_type);
     if (c->config_overrides != NULL && (from != NULL || c->model_type == NULL)) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "--config_overrides changes the configuration of --model_type gpt2; %s",
+        mega_options_mistake(o, "--config_overrides changes the configuration of --model_type gpt2; %s",
                              from != NULL ? mega_options_text(o, "leave it or %s out", mega_options_origin(o, from))
                                           : "give that too");
         return;

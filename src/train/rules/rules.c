@@ -21,13 +21,12 @@ void mega_train_rule_shape_is_given(mega_train_options *cfg)
     }
     if (missing[0] == '\0') return;
     if (cfg->load != NULL)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "missing: %s; give them, or none of the sizes of the network: a checkpoint in --load says "
                              "all of them then",
                              missing);
     else
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: %s; give them, or a known shape with --%s gpt2", missing,
+        mega_options_mistake(cfg->engine.options, "missing: %s; give them, or a known shape with --%s gpt2", missing,
                              train_is(cfg, "run_clm") ? "config_name" : "preset");
 }
 
@@ -40,8 +39,7 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg)
         char valid[160];
         mega_options_divisors(h, heads, valid, sizeof valid);
         const int64_t next = (h / heads + 1) * heads;
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
+        mega_options_mistake(cfg->engine.options, "%s does not divide %s; heads that do: %s; or a hidden size of %lld",
                              mega_options_origin(cfg->engine.options, "num_attention_heads"),
                              mega_options_origin(cfg->engine.options, "hidden_size"), valid, (long long)next);
     }
@@ -87,7 +85,7 @@ void mega_train_rule_rotation(mega_train_options *cfg)
         warn_without(o, of_rotation, MEGA_COUNT(of_rotation), "--position-embedding-type rope");
     if (cfg->load == NULL && !is_yarn) warn_without(o, of_yarn, MEGA_COUNT(of_yarn), "--rope-type yarn");
     if (is_yarn && m->use_rope_scaling)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both lengthen the wavelengths of the rotation; give one",
+        mega_options_mistake(o, "%s and %s both lengthen the wavelengths of the rotation; give one",
                              mega_options_origin(o, "rope_type"), mega_options_origin(o, "use_rope_scaling"));
 }
 
@@ -99,16 +97,16 @@ void mega_train_rule_positions_reach(mega_train_options *cfg)
     const char *have = mega_options_origin(cfg->engine.options, "max_position_embeddings"),
                *need = mega_options_origin(cfg->engine.options, "seq_length");
     if (cfg->positions_are_fixed)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s is shorter than %s; shorten the sequence: this model has no more positions", have,
                              need);
     else if (train_is(cfg, "pretrain_t5") && cfg->t5.t5_form != MEGA_T5_FORM_MEGATRON && cfg->load == NULL)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s is shorter than %s: the positions of this --t5-form are relative, but its folder says "
                              "how long texts may be, and those of the training are longer; leave it out",
                              have, need);
     else
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s is shorter than %s; make it %lld or more, or shorten the sequence", have, need,
                              (long long)cfg->seq_length);
 }
@@ -121,7 +119,7 @@ void mega_train_rule_sizes_fit(mega_train_options *cfg)
                         (double)(cfg->model.hidden_size + cfg->model.ffn_hidden_size) * (double)cfg->model.num_layers *
                         64.0;
     if (kept > 1e18) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s, %s, %s, %s: a micro-batch would keep %.1g bytes; make one of them smaller",
                              mega_options_origin(cfg->engine.options, "micro_batch_size"),
                              mega_options_origin(cfg->engine.options, "seq_length"),
@@ -154,22 +152,21 @@ void mega_train_rule_layout(mega_train_options *cfg)
     if (tp <= 0) return; /* its range check reports this */
     if (world % tp != 0) {
         mega_options_divisors(heads > 0 ? common_divisor(heads, world) : world, tp, valid, sizeof valid);
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "%s does not divide the world of %lld rank%s; sizes that do: %s (%s)",
+        mega_options_mistake(cfg->engine.options, "%s does not divide the world of %lld rank%s; sizes that do: %s (%s)",
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), (long long)world,
                              world == 1 ? "" : "s", valid, train_more_ranks(cfg));
         return;
     }
     if (tp > 1 && heads > 0 && heads % tp != 0) {
         mega_options_divisors(common_divisor(heads, world), tp, valid, sizeof valid);
-        mega_options_problem(
-            cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            cfg->engine.options,
             "%s is not a multiple of %s: attention is cut by heads; sizes that divide heads and ranks: %s",
             mega_options_origin(cfg->engine.options, "num_attention_heads"),
             mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), valid);
     }
     if (tp > 1 && cfg->model.ffn_hidden_size > 0 && cfg->model.ffn_hidden_size % tp != 0)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s is not a multiple of %s",
+        mega_options_mistake(cfg->engine.options, "%s is not a multiple of %s",
                              mega_options_origin(cfg->engine.options, "ffn_hidden_size"),
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"));
 }

@@ -31,11 +31,11 @@ void train_check_sentences(mega_train_options *cfg, const mega_sentence_options 
     if ((double)seq >= least) {
         if (mega_sentence_check(s, seq) != MEGA_OK) mega_options_add_mistake(o, MEGA_ERR_USAGE);
     } else if (least > MOST) {
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s: no sample is so long that a token of it would be predicted",
+        mega_options_mistake(o, "%s: no sample is so long that a token of it would be predicted",
                              mega_options_origin(o, "mask_prob"));
     } else {
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "%s: expected %.0f or more: a sample has %lld tokens besides its text, and "
             "--mask-prob %g of a shorter text is less than one token, so that nothing would be predicted",
             mega_options_origin(o, "seq_length"), least, (long long)added, s->mask_prob);
@@ -49,8 +49,8 @@ void mega_train_rule_bert(mega_train_options *cfg)
     const mega_sentence_options s = train_sentences(cfg, NULL);
     for (size_t i = 0; i < MEGA_COUNT(of_gpt); i++)
         if (mega_options_is_given(o, of_gpt[i]))
-            mega_options_problem(
-                o, MEGA_ERR_USAGE,
+            mega_options_mistake(
+                o,
                 "%s is about several documents in one sample of a GPT; the samples of a BERT are of one "
                 "document each, leave it out",
                 mega_options_origin(o, of_gpt[i]));

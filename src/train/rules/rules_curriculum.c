@@ -40,7 +40,7 @@ void mega_train_rule_curriculum(mega_train_options *cfg)
     if (cfg->lr_decay_tokens > 0 && cfg->engine.optim.lr_decay_style == MEGA_LR_WSD)
         refuse_with(cfg, "lr_decay_tokens", "the last part of a decay of WSD is counted in samples");
     if (cfg->lr_decay_tokens > 0 && cfg->lr_warmup_tokens >= cfg->lr_decay_tokens)
-        mega_options_problem(o, MEGA_ERR_USAGE, "%s must be below %s, where the curve ends",
-                             mega_options_origin(o, "lr_warmup_tokens"), mega_options_origin(o, "lr_decay_tokens"));
+        mega_options_mistake(o, "%s must be below %s, where the curve ends", mega_options_origin(o, "lr_warmup_tokens"),
+                             mega_options_origin(o, "lr_decay_tokens"));
     check_samples(cfg);
 }

@@ -23,8 +23,8 @@ void mega_train_rule_split(mega_train_options *cfg)
         at++;
     }
     if (*at == '\0' && parts >= 1 && parts <= 3 && sum > 0) return;
-    mega_options_problem(
-        cfg->engine.options, MEGA_ERR_USAGE,
+    mega_options_mistake(
+        cfg->engine.options,
         "%s: expected up to three parts that are not negative, for training, validation and test, as in 969,30,1",
         mega_options_origin(cfg->engine.options, "split"));
 }
@@ -106,8 +106,8 @@ static void check_blend(mega_train_options *cfg, const char *option, const mega_
         return;
     }
     if (list->count % 2 != 0) {
-        mega_options_problem(
-            cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            cfg->engine.options,
             "%s: %zu values; expected one prefix, or WEIGHT PREFIX in pairs, as in 0.7 A 0.3 B, or prefixes alone",
             option, list->count);
         return;
@@ -115,9 +115,8 @@ static void check_blend(mega_train_options *cfg, const char *option, const mega_
     for (size_t i = 0; i < list->count; i += 2) {
         double weight;
         if (!mega_value_float(list->item[i], &weight) || weight <= 0) {
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                                 "%s: \"%s\" is in the place of a weight for %s, a number above 0", option,
-                                 list->item[i], list->item[i + 1]);
+            mega_options_mistake(cfg->engine.options, "%s: \"%s\" is in the place of a weight for %s, a number above 0",
+                                 option, list->item[i], list->item[i + 1]);
         }
         check_prefix(cfg, option, list->item[i + 1]);
     }
@@ -129,19 +128,18 @@ void mega_train_rule_data_paths(mega_train_options *cfg)
     const bool own = cfg->data.train_data_path.count > 0 || cfg->data.valid_data_path.count > 0 ||
                      cfg->data.test_data_path.count > 0;
     if (cfg->data.data_path.count > 0 && own) {
-        mega_options_problem(
-            cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            cfg->engine.options,
             "--data-path is split by --split, and --train-data-path, --valid-data-path, --test-data-path come "
             "instead of it; give one or the other");
     }
     if (cfg->data.data_path2.count > 0 && cfg->data.data_path.count == 0)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "--data-path2 is the validation beside --data-path, which is missing; beside "
                              "--train-data-path it is --valid-data-path");
     const bool needed = train_is_pretraining(cfg);
     if (needed && cfg->data.data_path.count == 0 && !own) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --data-path PREFIX, made by megalith preprocess_data%s",
+        mega_options_mistake(cfg->engine.options, "missing: --data-path PREFIX, made by megalith preprocess_data%s",
                              train_is(cfg, "pretrain_gpt") ? "" : " --split-sentences");
     }
     check_blend(cfg, "--data-path", &cfg->data.data_path);
@@ -167,8 +165,8 @@ static void check_tokenizer_model(mega_train_options *cfg)
 {
     const char *model = cfg->text.tokenizer_model;
     if (model == NULL && cfg->load == NULL && !train_is(cfg, "plan"))
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --tokenizer-model PATH, the folder or file of a %s", cfg->text.tokenizer_type);
+        mega_options_mistake(cfg->engine.options, "missing: --tokenizer-model PATH, the folder or file of a %s",
+                             cfg->text.tokenizer_type);
     if (model != NULL && !mega_folder_exists(model))
         mega_train_check_file(cfg, "--tokenizer-model", model, "the folder or file of a tokenizer");
 }
@@ -179,11 +177,10 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     const char *type = cfg->text.tokenizer_type;
     const bool is_plan = train_is(cfg, "plan");
     if (strcmp(type, "NullTokenizer") == 0 && cfg->text.vocab_size <= 0) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --vocab-size N, the ids of a NullTokenizer");
+        mega_options_mistake(cfg->engine.options, "missing: --vocab-size N, the ids of a NullTokenizer");
     }
     if (strcmp(type, "CharTokenizer") == 0 && cfg->text.vocab_file == NULL) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "missing: --vocab-file FILE, the characters of a CharTokenizer; train_tokenizer "
                              "writes it, and preprocess_data where it is not there yet");
     }
@@ -196,8 +193,8 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     }
     if (strncmp(type, "BertWordPiece", 13) == 0) {
         if (cfg->text.vocab_file == NULL && cfg->load == NULL && !is_plan)
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                                 "missing: --vocab-file vocab.txt, the tokens of a %s, one a line", type);
+            mega_options_mistake(cfg->engine.options, "missing: --vocab-file vocab.txt, the tokens of a %s, one a line",
+                                 type);
         mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "the vocab.txt of BERT");
         return;
     }
@@ -206,13 +203,13 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     if (cfg->text.vocab_file == NULL) {
         if (cfg->load == NULL && train_is(cfg, "run_clm")) {
             if (cfg->clm.tokenizer_name == NULL)
-                mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+                mega_options_mistake(cfg->engine.options,
                                      "missing: --tokenizer_name FOLDER; megalith train_tokenizer makes one");
             else
                 mega_options_set_faulty(cfg->engine.options,
                                         MEGA_TOPIC_TOKENIZER); /* reported where it was looked for */
         } else if (cfg->load == NULL && !is_plan) {
-            mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+            mega_options_mistake(cfg->engine.options,
                                  "missing: --vocab-file vocab.json with --merge-file merges.txt, or --vocab-file "
                                  "tokenizer.json; megalith train_tokenizer makes them");
         }
@@ -221,7 +218,7 @@ void mega_train_rule_tokenizer_files(mega_train_options *cfg)
     mega_train_check_file(cfg, "--vocab-file", cfg->text.vocab_file, "vocab.json or tokenizer.json");
     mega_train_check_file(cfg, "--merge-file", cfg->text.merge_file, "merges.txt");
     if (cfg->text.merge_file == NULL && mega_path_ends_with(cfg->text.vocab_file, "vocab.json")) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "missing: --merge-file merges.txt, which belongs to %s (a tokenizer.json needs none)",
                              mega_options_origin(cfg->engine.options, "vocab_file"));
     }

@@ -11,8 +11,8 @@ static bool network_is_text(const char *text, const char *wanted)
 
 static void network_refuse_both(mega_options *o, const char *a, const char *b, const char *what)
 {
-    mega_options_problem(o, MEGA_ERR_USAGE, "%s and %s both say %s; give one", mega_options_origin(o, a),
-                         mega_options_origin(o, b), what);
+    mega_options_mistake(o, "%s and %s both say %s; give one", mega_options_origin(o, a), mega_options_origin(o, b),
+                         what);
 }
 
 static void network_check_activation(mega_train_options *cfg)
@@ -59,11 +59,11 @@ static void check_rotated(mega_train_options *cfg)
     if (width < 1 || cfg->load != NULL) return;
     const int64_t rotated = (int64_t)((double)width * m->rotary_percent);
     if (m->rotary_percent == 1.0 && width % 2 != 0)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE, "%s: heads of %lld channels; expected an even number, of which the rotation turns pairs",
+        mega_options_mistake(
+            o, "%s: heads of %lld channels; expected an even number, of which the rotation turns pairs",
             mega_options_origin(o, has_width ? "kv_channels" : "num_attention_heads"), (long long)width);
     else if (m->rotary_percent > 1.0 || rotated < 2 || rotated % 2 != 0)
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "%s rotates %lld of the %lld channels of a head; expected an even number from 2 to %lld",
                              mega_options_origin(o, "rotary_percent"), (long long)rotated, (long long)width,
                              (long long)(width - width % 2));
@@ -82,8 +82,8 @@ static void check_factors(mega_train_options *cfg)
                   {"rotary_seq_len_interpolation_factor", m->rotary_seq_len_interpolation_factor}};
     for (size_t i = 0; i < MEGA_COUNT(factor); i++)
         if (factor[i].value > MOST)
-            mega_options_problem(o, MEGA_ERR_USAGE, "%s: expected at most %d times longer",
-                                 mega_options_origin(o, factor[i].dest), MOST);
+            mega_options_mistake(o, "%s: expected at most %d times longer", mega_options_origin(o, factor[i].dest),
+                                 MOST);
     if (network_is_text(m->rope_type, "yarn") && m->rotary_scaling_factor == 1.0 && cfg->load == NULL)
         mega_options_warn(o,
                           "%s changes nothing with a --rotary-scaling-factor of 1: give how many times longer the "

@@ -38,13 +38,13 @@ static void check_writable(mega_train_options *cfg, const char *option, const ch
     struct stat info;
     if (path == NULL || path[0] == '\0') return;
     if (stat(path, &info) != 0 && errno == ENAMETOOLONG) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s %s: file systems do not take names this long; choose a shorter one", option, path);
         return;
     }
     if (folder ? mega_file_exists(path) : mega_folder_exists(path)) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s %s: it is a %s; expected the name of a %s",
-                             option, path, folder ? "file" : "folder", folder ? "folder" : "file");
+        mega_options_mistake(cfg->engine.options, "%s %s: it is a %s; expected the name of a %s", option, path,
+                             folder ? "file" : "folder", folder ? "folder" : "file");
         return;
     }
     const char *there = !folder && mega_file_exists(path) ? path : nearest_folder(cfg, path);
@@ -65,8 +65,8 @@ void mega_train_check_output(mega_train_options *cfg, const char *dest, const ch
     check_writable(cfg, mega_options_text(cfg->engine.options, "--%s", dest), path, is_folder);
     if (cfg->overwrite || mega_options_problems(cfg->engine.options) > before || mega_output_is_free(path, kind))
         return;
-    mega_options_problem(
-        cfg->engine.options, MEGA_ERR_USAGE,
+    mega_options_mistake(
+        cfg->engine.options,
         "--%s %s: this %s is there already and is not %s; nothing was changed: give another name, move "
         "it away, or give --overwrite to replace it",
         dest, path, is_folder ? "vocabulary" : "file", mega_output_name(kind));
@@ -115,8 +115,7 @@ static void check_wandb(mega_train_options *cfg)
     if (!is_on || cfg->skip_train) return;
     check_writable(cfg, "--wandb-save-dir", cfg->wandb_save_dir, true);
     if (cfg->wandb_exp_name == NULL || cfg->wandb_exp_name[0] == '\0')
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --wandb-exp-name NAME, the name of the run of %s",
+        mega_options_mistake(cfg->engine.options, "missing: --wandb-exp-name NAME, the name of the run of %s",
                              mega_options_origin(cfg->engine.options, "wandb_project"));
 }
 

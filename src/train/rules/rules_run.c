@@ -9,14 +9,13 @@ void mega_train_rule_length_of_training(mega_train_options *cfg)
 {
     if (cfg->skip_train) return;
     if (cfg->engine.optim.train_iters > 0 && cfg->engine.optim.train_samples > 0) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s both say how long to train; give one",
+        mega_options_mistake(cfg->engine.options, "%s and %s both say how long to train; give one",
                              mega_options_origin(cfg->engine.options, "train_iters"),
                              mega_options_origin(cfg->engine.options, "train_samples"));
     } else if (cfg->engine.optim.train_iters <= 0 && cfg->engine.optim.train_samples <= 0 &&
                !mega_options_is_given(cfg->engine.options, "train_iters") &&
                !mega_options_is_given(cfg->engine.options, "train_samples")) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                             "missing: --train-iters N (optimizer steps) or --train-samples N");
+        mega_options_mistake(cfg->engine.options, "missing: --train-iters N (optimizer steps) or --train-samples N");
     }
 }
 
@@ -26,7 +25,7 @@ void mega_train_rule_loading(mega_train_options *cfg)
     static const char *const idle_without[] = {"finetune", "load_previous", "no_load_optim", "no_load_rng"};
     for (size_t i = 0; cfg->load == NULL && i < MEGA_COUNT(need_load); i++) {
         if (!mega_options_is_given(cfg->engine.options, need_load[i])) continue;
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --load FOLDER",
+        mega_options_mistake(cfg->engine.options, "%s needs --load FOLDER",
                              mega_options_origin(cfg->engine.options, need_load[i]));
     }
     /* only notes: scripts pass these options even without --load */
@@ -42,12 +41,12 @@ void mega_train_rule_loading(mega_train_options *cfg)
                           mega_options_origin(cfg->engine.options, "skip_train"),
                           cfg->save != NULL ? ", not those in --save " : "", cfg->save != NULL ? cfg->save : "");
     if (cfg->override_opt_param_scheduler && cfg->use_checkpoint_opt_param_scheduler) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s and %s contradict each other; give one",
+        mega_options_mistake(cfg->engine.options, "%s and %s contradict each other; give one",
                              mega_options_origin(cfg->engine.options, "override_opt_param_scheduler"),
                              mega_options_origin(cfg->engine.options, "use_checkpoint_opt_param_scheduler"));
     }
     if (cfg->no_load_optim && cfg->use_checkpoint_opt_param_scheduler) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s leaves the checkpoint's schedule unread together with its optimizer, and %s asks for "
                              "it; leave out one (without the second, this command's --lr options hold)",
                              mega_options_origin(cfg->engine.options, "no_load_optim"),
@@ -62,11 +61,11 @@ void mega_train_rule_saving(mega_train_options *cfg)
         mega_options_warn(cfg->engine.options, "%s has no effect without --save FOLDER",
                           mega_options_origin(cfg->engine.options, "save_interval"));
     if (cfg->save == NULL && cfg->save_takeover) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, the folder to take over",
+        mega_options_mistake(cfg->engine.options, "%s needs --save FOLDER, the folder to take over",
                              mega_options_origin(cfg->engine.options, "save_takeover"));
     }
     if (cfg->save == NULL && cfg->log_progress) {
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE, "%s needs --save FOLDER, where progress.txt is kept",
+        mega_options_mistake(cfg->engine.options, "%s needs --save FOLDER, where progress.txt is kept",
                              mega_options_origin(cfg->engine.options, "log_progress"));
     }
 }
@@ -89,14 +88,13 @@ void mega_train_rule_profiled_steps(mega_train_options *cfg)
     if (cfg->profile_trace == NULL && !cfg->profile_table) return;
     if (cfg->engine.optim.train_iters > 0 && cfg->profile_step_start >= cfg->engine.optim.train_iters &&
         !cfg->skip_train)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "%s: the run ends after %lld iterations and none would be profiled; give a "
                              "smaller number",
                              mega_options_origin(cfg->engine.options, "profile_step_start"),
                              (long long)cfg->engine.optim.train_iters);
     if (cfg->profile_step_end > cfg->profile_step_start) return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
-                         "%s must be greater than %s: no iteration is between them",
+    mega_options_mistake(cfg->engine.options, "%s must be greater than %s: no iteration is between them",
                          mega_options_origin(cfg->engine.options, "profile_step_end"),
                          mega_options_origin(cfg->engine.options, "profile_step_start"));
 }

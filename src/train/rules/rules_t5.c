@@ -23,13 +23,13 @@ static void refuse_options_of_gpt(mega_options *o)
                                             "num_layers_per_virtual_pipeline_stage"};
     for (size_t i = 0; i < MEGA_COUNT(of_documents); i++)
         if (mega_options_is_given(o, of_documents[i]))
-            mega_options_problem(o, MEGA_ERR_USAGE,
+            mega_options_mistake(o,
                                  "%s is about several documents in one sample of a GPT; the samples of a T5 are of one "
                                  "document each, leave it out",
                                  mega_options_origin(o, of_documents[i]));
     for (size_t i = 0; i < MEGA_COUNT(of_stages); i++)
         if (mega_options_is_given(o, of_stages[i]))
-            mega_options_problem(o, MEGA_ERR_USAGE,
+            mega_options_mistake(o,
                                  "%s is about one stack of layers, and a T5 has two; give "
                                  "--pipeline-model-parallel-split-rank, or --num-virtual-stages-per-pipeline-rank, or "
                                  "leave it out: the layers are cut by their weights",
@@ -45,23 +45,23 @@ void mega_train_rule_t5(mega_train_options *cfg)
     refuse_options_of_gpt(o);
     train_check_sentences(cfg, &s);
     if (split > 0 && split >= stages)
-        mega_options_problem(o, MEGA_ERR_USAGE,
+        mega_options_mistake(o,
                              "%s: the decoder begins in this stage, and stages are numbered from 0 to %lld "
                              "(--pipeline-model-parallel-size %lld); give a smaller number, or leave it out",
                              mega_options_origin(o, "pipeline_model_parallel_split_rank"), (long long)(stages - 1),
                              (long long)stages);
     if (cfg->load == NULL && cfg->t5.t5_form == MEGA_T5_FORM_MEGATRON && cfg->model.max_position_embeddings > 0 &&
         decoder_length(cfg) > cfg->model.max_position_embeddings)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "--decoder-seq-length %lld is longer than the %lld positions of the table that encoder and "
             "decoder share; give --max-position-embeddings %lld",
             (long long)decoder_length(cfg), (long long)cfg->model.max_position_embeddings,
             (long long)decoder_length(cfg));
     if (cfg->load == NULL && cfg->t5.t5_form != MEGA_T5_FORM_MEGATRON &&
         cfg->model.attention_dropout != cfg->model.hidden_dropout)
-        mega_options_problem(
-            o, MEGA_ERR_USAGE,
+        mega_options_mistake(
+            o,
             "--attention-dropout %g and --hidden-dropout %g: --t5-form t5, v1.1, mt5 and umt5 have one "
             "dropout, dropout_rate of their folders; give both the same value",
             cfg->model.attention_dropout, cfg->model.hidden_dropout);

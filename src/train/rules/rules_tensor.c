@@ -6,7 +6,7 @@ static void check_tokens(mega_train_options *cfg, const char *option)
     const int64_t tp = cfg->engine.comm.tensor_model_parallel_size,
                   tokens = cfg->engine.optim.micro_batch_size * cfg->seq_length;
     if (tokens <= 0 || tokens % tp == 0) return;
-    mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+    mega_options_mistake(cfg->engine.options,
                          "--%s cuts the %lld tokens of a micro-batch (%s x %s) over %s; expected a multiple of %lld",
                          option, (long long)tokens, mega_options_origin(cfg->engine.options, "micro_batch_size"),
                          mega_options_origin(cfg->engine.options, "seq_length"),
@@ -53,11 +53,11 @@ void mega_train_rule_distribute_saved(mega_train_options *cfg)
         return;
     }
     if (!recomputes)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "--distribute-saved-activations shares the inputs of recomputed layers; add "
                              "--recompute-granularity full or --activation-budget, or leave it out");
     if (cfg->model.sequence_parallel)
-        mega_options_problem(cfg->engine.options, MEGA_ERR_USAGE,
+        mega_options_mistake(cfg->engine.options,
                              "--distribute-saved-activations and --sequence-parallel: what is kept is a share of the "
                              "tokens already; leave --distribute-saved-activations out");
     else

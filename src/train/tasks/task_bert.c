@@ -32,14 +32,14 @@ static mega_status read_tokenizer(const mega_tokenizer *t, void **out)
                                                .continues = w->continues};
     const mega_sentence_vocabulary *v = &w->vocabulary;
     if (v->cls < 0 || v->sep < 0 || v->mask < 0 || v->pad < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "the tokenizer (%s) lacks %s; BERT needs [CLS], [SEP], [MASK] and [PAD], or <s>, </s>, <mask> "
-                         "and <pad>: give a vocabulary of BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
-                         mega_tokenizer_type(t),
-                         v->cls < 0    ? "[CLS]"
-                         : v->sep < 0  ? "[SEP]"
-                         : v->mask < 0 ? "[MASK]"
-                                       : "[PAD]");
+        return MEGA_MISTAKE(
+            "the tokenizer (%s) lacks %s; BERT needs [CLS], [SEP], [MASK] and [PAD], or <s>, </s>, <mask> "
+            "and <pad>: give a vocabulary of BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
+            mega_tokenizer_type(t),
+            v->cls < 0    ? "[CLS]"
+            : v->sep < 0  ? "[SEP]"
+            : v->mask < 0 ? "[MASK]"
+                          : "[PAD]");
     for (int32_t id = 0; id < size; id++) w->continues[id] = mega_tokenizer_continues_word(t, id);
     return MEGA_OK;
 }
@@ -51,12 +51,12 @@ static mega_status check_folder(const mega_model_shape *stored)
     const mega_network_shape *n = &stored->net;
     const char *type = mega_family_of(n)->model_type;
     if (!n->is_encoder)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
-                         n->t5 != MEGA_T5_NONE ? "an encoder with a decoder" : "a decoder", type,
-                         n->t5 != MEGA_T5_NONE ? "pretrain_t5" : "pretrain_gpt");
+        return MEGA_MISTAKE("--load: the folder holds %s (%s), which %s trains",
+                            n->t5 != MEGA_T5_NONE ? "an encoder with a decoder" : "a decoder", type,
+                            n->t5 != MEGA_T5_NONE ? "pretrain_t5" : "pretrain_gpt");
     if (n->classes > 0 || n->choices > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--load: the folder holds a classifier (%s), which megalith tasks trains and evaluates", type);
+        return MEGA_MISTAKE("--load: the folder holds a classifier (%s), which megalith tasks trains and evaluates",
+                            type);
     return MEGA_OK;
 }
 
@@ -67,8 +67,8 @@ static mega_status network_of_folder(const mega_task_options *o, mega_network_sh
     *net = o->stored->net;
     if (!o->cfg->bert.bert_binary_head) net->sentence_head = false;
     if (net->sentence_head && net->token_types < 2)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the model has one type of tokens, pairs of sentences need two; give "
-                                         "--bert-no-binary-head");
+        return MEGA_MISTAKE("--load: the model has one type of tokens, pairs of sentences need two; give "
+                            "--bert-no-binary-head");
     return MEGA_OK;
 }
 

@@ -31,13 +31,13 @@ static mega_status classify_read_tokenizer(const mega_tokenizer *t, void **out)
                           .sep = mega_tokenizer_role(t, MEGA_ROLE_SEP, "[SEP] </s>"),
                           .pad = mega_tokenizer_role(t, MEGA_ROLE_PAD, "[PAD] <pad>")};
     if (w->cls >= 0 && w->sep >= 0 && w->pad >= 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "the tokenizer (%s) lacks %s; a task with labels needs [CLS], [SEP] and [PAD], or <s>, </s> and "
-                     "<pad>: give the vocabulary of the BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
-                     mega_tokenizer_type(t),
-                     w->cls < 0   ? "[CLS]"
-                     : w->sep < 0 ? "[SEP]"
-                                  : "[PAD]");
+    return MEGA_MISTAKE(
+        "the tokenizer (%s) lacks %s; a task with labels needs [CLS], [SEP] and [PAD], or <s>, </s> and "
+        "<pad>: give the vocabulary of the BERT (--tokenizer-type BertWordPieceLowerCase, --vocab-file)",
+        mega_tokenizer_type(t),
+        w->cls < 0   ? "[CLS]"
+        : w->sep < 0 ? "[SEP]"
+                     : "[PAD]");
 }
 
 /* ---- the model ---- */
@@ -61,19 +61,16 @@ static mega_status classify_check_folder(const mega_task_options *o, const mega_
             "--load: the folder holds a %s; --task %s needs a bert or megatron-bert with two types of tokens",
             f->model_type, task->name);
     if (has_none && o->cfg->skip_train)
-        return MEGA_FAIL(
-            MEGA_ERR_USAGE,
+        return MEGA_MISTAKE(
             "--load: the folder holds a %s without a classifier, and nothing is trained; give --epochs N and "
             "--train-data, or the folder of a classifier that was trained for %s",
             f->model_type, task->name);
     if (has_none && !o->cfg->finetune)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--load: the folder holds a %s without a classifier, so no run of %s can go on from it; "
-                         "--pretrained-checkpoint with this folder begins one",
-                         f->model_type, task->name);
+        return MEGA_MISTAKE("--load: the folder holds a %s without a classifier, so no run of %s can go on from it; "
+                            "--pretrained-checkpoint with this folder begins one",
+                            f->model_type, task->name);
     if (is_new || (n->classes == task->classes && n->choices == task->choices)) return MEGA_OK;
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "--load: the folder holds a classifier of %s, and %s has %s; give one that was trained for this "
         "task, or begin a new one from this folder with --pretrained-checkpoint, --epochs and --train-data",
         size_of(n->classes, n->choices, found), task->name, size_of(task->classes, task->choices, expected));
@@ -91,11 +88,10 @@ static mega_status refuse_names(const mega_task_options *o, const mega_labelled_
     mega_status st = mega_buffer_check(&found, "--load");
     if (st == MEGA_OK) st = mega_buffer_check(&expected, "--load");
     if (st == MEGA_OK)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "--load %s: its config.json calls the classes %s (id2label), which are not those of %s; "
-                       "expected %s, in the order that the model was trained with, or no names (LABEL_0, …) if this "
-                       "is the order",
-                       o->cfg->load, found.data, task->name, expected.data);
+        st = MEGA_MISTAKE("--load %s: its config.json calls the classes %s (id2label), which are not those of %s; "
+                          "expected %s, in the order that the model was trained with, or no names (LABEL_0, …) if this "
+                          "is the order",
+                          o->cfg->load, found.data, task->name, expected.data);
     mega_buffer_fini(&found);
     mega_buffer_fini(&expected);
     return st;

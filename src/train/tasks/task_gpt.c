@@ -221,10 +221,10 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
     task_gpt_name_others(cfg, &said, heads, is, &wrong);
     mega_status st = mega_buffer_check(&wrong, "options of the kind of network");
     if (st == MEGA_OK && wrong.size > 0)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "%s: the folder of --%s, a %s, has another kind of network; leave out what is not the folder's, "
-                       "or name another folder",
-                       wrong.data, of, mega_family_of(is)->model_type);
+        st = MEGA_MISTAKE(
+            "%s: the folder of --%s, a %s, has another kind of network; leave out what is not the folder's, "
+            "or name another folder",
+            wrong.data, of, mega_family_of(is)->model_type);
     mega_buffer_fini(&wrong);
     return st;
 }
@@ -247,11 +247,11 @@ static mega_status check_config(const mega_transformer *g, const char *name)
     mega_transformer_to_shape(g, -1, &shape);
     const int64_t kv_heads = shape.net.kv_heads > 0 ? shape.net.kv_heads : shape.heads;
     if (shape.heads % kv_heads == 0 && mega_family_can_hold(mega_family_of(&shape.net), &shape)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--config_name %s: its config.json cannot be changed to %lld layers, hidden size %lld, %lld heads "
-                     "(%lld of keys and values) of %lld and an FFN of %lld by options; change the file",
-                     name, (long long)shape.num_layers, (long long)shape.hidden, (long long)shape.heads,
-                     (long long)kv_heads, (long long)g->head_dim, (long long)shape.ffn_hidden);
+    return MEGA_MISTAKE(
+        "--config_name %s: its config.json cannot be changed to %lld layers, hidden size %lld, %lld heads "
+        "(%lld of keys and values) of %lld and an FFN of %lld by options; change the file",
+        name, (long long)shape.num_layers, (long long)shape.hidden, (long long)shape.heads, (long long)kv_heads,
+        (long long)g->head_dim, (long long)shape.ffn_hidden);
 }
 
 /* The kind of network is that of the folder that is loaded, or of --config_name; NULL: the options say it. */
@@ -261,12 +261,11 @@ static mega_status gpt_find_kind(const mega_task_options *o, const mega_network_
     const char *option = o->stored != NULL ? "load" : "config_name";
     *out = o->stored != NULL ? &o->stored->net : clm->has_network ? &clm->network : NULL;
     if (*out != NULL && (*out)->is_encoder)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--%s: the folder holds an encoder (%s), which pretrain_bert trains", option,
-                         mega_family_of(*out)->model_type);
+        return MEGA_MISTAKE("--%s: the folder holds an encoder (%s), which pretrain_bert trains", option,
+                            mega_family_of(*out)->model_type);
     if (*out != NULL && (*out)->t5 != MEGA_T5_NONE)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--%s: the folder holds an encoder with a decoder (%s), which pretrain_t5 trains", option,
-                         mega_family_of(*out)->model_type);
+        return MEGA_MISTAKE("--%s: the folder holds an encoder with a decoder (%s), which pretrain_t5 trains", option,
+                            mega_family_of(*out)->model_type);
     if (o->stored != NULL) return task_gpt_check_kind(o->cfg, "load", o->stored->heads, *out);
     return clm->has_network ? task_gpt_check_kind(o->cfg, "config_name", o->cfg->model.num_attention_heads, *out)
                             : MEGA_OK;

@@ -137,8 +137,7 @@ mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *
 
 static mega_status refuse_id(const split *s, const mega_gpt_data_probe *p)
 {
-    return MEGA_FAIL(
-        MEGA_ERR_USAGE,
+    return MEGA_MISTAKE(
         "%s.bin: sequence %lld holds token id %d, but the vocabulary of %s has %lld ids; these data were "
         "tokenized with another vocabulary, or are damaged: give that one (--tokenizer-type, --vocab-file, "
         "--merge-file), or run preprocess_data again",

@@ -24,14 +24,14 @@ static int32_t find_sentinel(const mega_tokenizer *t, int64_t number)
 static mega_status check_words(const mega_tokenizer *t, const mega_sentence_vocabulary *v)
 {
     if (v->pad >= 0 && v->eos >= 0 && v->sentinels > 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "the tokenizer (%s) lacks %s; a T5 needs a token of padding, [EOS] or </s>, and <extra_id_0>, "
-                     "<extra_id_1>, … for the texts that it predicts: give --vocab-extra-ids 100, which adds the last "
-                     "to a BertWordPieceLowerCase or SentencePieceTokenizer, or the folder of a T5 in transformers",
-                     mega_tokenizer_type(t),
-                     v->pad < 0   ? "a token of padding ([PAD] or <pad>)"
-                     : v->eos < 0 ? "[EOS] and </s>"
-                                  : "<extra_id_0>");
+    return MEGA_MISTAKE(
+        "the tokenizer (%s) lacks %s; a T5 needs a token of padding, [EOS] or </s>, and <extra_id_0>, "
+        "<extra_id_1>, … for the texts that it predicts: give --vocab-extra-ids 100, which adds the last "
+        "to a BertWordPieceLowerCase or SentencePieceTokenizer, or the folder of a T5 in transformers",
+        mega_tokenizer_type(t),
+        v->pad < 0   ? "a token of padding ([PAD] or <pad>)"
+        : v->eos < 0 ? "[EOS] and </s>"
+                     : "<extra_id_0>");
 }
 
 /* The decoder of Megatron begins with [BOS], that of a tokenizer without one (T5 in transformers) with padding. */
@@ -70,9 +70,9 @@ static mega_status t5_read_tokenizer(const mega_tokenizer *t, void **out)
 static mega_status t5_check_folder(const mega_model_shape *stored)
 {
     if (stored->net.t5 != MEGA_T5_NONE) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--load: the folder holds %s (%s), which %s trains",
-                     stored->net.is_encoder ? "an encoder" : "a decoder", mega_family_of(&stored->net)->model_type,
-                     stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
+    return MEGA_MISTAKE("--load: the folder holds %s (%s), which %s trains",
+                        stored->net.is_encoder ? "an encoder" : "a decoder", mega_family_of(&stored->net)->model_type,
+                        stored->net.is_encoder ? "pretrain_bert" : "pretrain_gpt");
 }
 
 static mega_status t5_network_of_folder(const mega_task_options *o, mega_network_shape *net)
@@ -81,8 +81,8 @@ static mega_status t5_network_of_folder(const mega_task_options *o, mega_network
     MEGA_TRY(t5_check_folder(o->stored));
     MEGA_TRY(task_gpt_check_kind(o->cfg, "load", o->stored->heads, &o->stored->net));
     if (said > 0 && said != o->stored->net.decoder_layers)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--decoder-num-layers is %lld here, %lld in the checkpoint; leave it out",
-                         (long long)said, (long long)o->stored->net.decoder_layers);
+        return MEGA_MISTAKE("--decoder-num-layers is %lld here, %lld in the checkpoint; leave it out", (long long)said,
+                            (long long)o->stored->net.decoder_layers);
     *net = o->stored->net;
     return MEGA_OK;
 }
@@ -147,15 +147,13 @@ static mega_status t5_check_family(const mega_train_options *cfg, const mega_tas
 static mega_status check_made(const mega_transformer *g)
 {
     if (g->net.t5 == MEGA_T5_ORIGINAL && g->attention_dropout != g->hidden_dropout)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--attention-dropout %g and --hidden-dropout %g: the model (%s) has one dropout; "
-                         "give both the same value, or leave both out",
-                         g->attention_dropout, g->hidden_dropout, mega_family_of(&g->net)->model_type);
+        return MEGA_MISTAKE("--attention-dropout %g and --hidden-dropout %g: the model (%s) has one dropout; "
+                            "give both the same value, or leave both out",
+                            g->attention_dropout, g->hidden_dropout, mega_family_of(&g->net)->model_type);
     if (g->net.positions != MEGA_POSITIONS_TABLE || g->decoder_positions <= g->positions) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--decoder-seq-length %lld: the model has a table of %lld positions, which encoder and "
-                     "decoder share; give a shorter length",
-                     (long long)g->decoder_positions, (long long)g->positions);
+    return MEGA_MISTAKE("--decoder-seq-length %lld: the model has a table of %lld positions, which encoder and "
+                        "decoder share; give a shorter length",
+                        (long long)g->decoder_positions, (long long)g->positions);
 }
 
 static mega_status t5_make_model(const mega_task_options *o, mega_task_model *out)

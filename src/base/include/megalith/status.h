@@ -65,7 +65,9 @@ static inline mega_status mega_error_code(mega_status recorded, mega_status code
     (void)recorded;
     return code;
 }
-#define MEGA_FAIL(code, ...)          mega_error_code(mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__), (code))
+#define MEGA_FAIL(code, ...) mega_error_code(mega_error_set((code), __FILE__, __LINE__, __VA_ARGS__), (code))
+/* The most frequent failure: a mistake of the user, or of the caller of a function. */
+#define MEGA_MISTAKE(...)             MEGA_FAIL(MEGA_ERR_USAGE, __VA_ARGS__)
 #define MEGA_NO_MEMORY(subject, what) MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for %s", subject, what)
 #define MEGA_TRY(call)                                            \
     do {                                                          \

@@ -64,7 +64,7 @@ typedef struct mega_composition {
      * of the earlier section counts; an option's own key counts before both */
     const mega_option_section *const *key;
     size_t keys;
-    const char *reader;  /* if there are no commands: what reads these options, for messages ("this program's engine") */
+    const char *reader; /* if there are no commands: what reads these options, for messages ("this program's engine") */
     const char *instead; /* if there are no commands: what the user can call to list the options */
     /* Accelerate's YAML: keys that are not options here (their YAML columns are used), and a function that is called
      * after the command line has been read, and returns the file as a JSON text with the same lines, and its name;
@@ -129,8 +129,9 @@ void mega_options_set_faulty(mega_options *o, unsigned topics);
 
 /* ---- for rules ---- */
 
-/* Adds a mistake. */
+/* Adds a problem: a mistake in the options or, with another status, what is not built or not there. */
 #define mega_options_problem(o, status, ...) mega_options_problem_at((o), (status), __FILE__, __LINE__, __VA_ARGS__)
+#define mega_options_mistake(o, ...)         mega_options_problem((o), MEGA_ERR_USAGE, __VA_ARGS__)
 void mega_options_problem_at(mega_options *o, mega_status status, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 size_t mega_options_problems(const mega_options *o); /* the number of mistakes */

@@ -56,7 +56,7 @@ typedef struct mega_builder {
  * fit in MEGA_PATH, or if the text is empty and the path is not. */
 mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Records an error that the layer itself detected, for instance mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_USAGE, ...)).
+/* Records an error that the layer itself detected, for instance mega_builder_fail(b, MEGA_MISTAKE(...)).
  * Has no effect if st is MEGA_OK or if an error is already recorded. */
 void mega_builder_fail(const mega_builder *b, mega_status st);
 
