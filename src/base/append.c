@@ -167,7 +167,6 @@ mega_status mega_append_close(mega_append *a)
     if (a == NULL) return MEGA_OK;
     const bool failed = a->fd >= 0 && close(a->fd) != 0 && errno != EINTR;
     const mega_status st = failed ? mega_file_refused(a->path, "close") : MEGA_OK;
-    mega_free(a->path);
-    mega_free(a);
+    MEGA_FREE(a->path, a);
     return st;
 }

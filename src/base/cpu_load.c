@@ -168,10 +168,7 @@ mega_status mega_cpu_meter_create(const int *pids, int count, mega_cpu_meter **o
 void mega_cpu_meter_destroy(mega_cpu_meter *m)
 {
     if (m == NULL) return;
-    mega_free(m->pid);
-    mega_free(m->core);
-    mega_free(m->text);
-    mega_free(m);
+    MEGA_FREE(m->pid, m->core, m->text, m);
 }
 
 static double load_fraction(double part, double whole)

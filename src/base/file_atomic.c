@@ -29,8 +29,7 @@ static mega_status replace_file(const char *path, const void *bytes, size_t n)
     else
         mega_file_discard(beside);
 end:
-    mega_free(folder);
-    mega_free(beside);
+    MEGA_FREE(folder, beside);
     return st;
 }
 

@@ -26,8 +26,7 @@ char *mega_path_follow(const char *path)
         target[n] = '\0';
         char *folder = mega_path_folder(at);
         char *next = target[0] == '/' ? mega_strdup(target) : folder == NULL ? NULL : mega_path_join(folder, target);
-        mega_free(folder);
-        mega_free(at);
+        MEGA_FREE(folder, at);
         at = next;
     }
     errno = at != NULL ? ELOOP : ENOMEM;
@@ -41,8 +40,7 @@ static bool is_one_folder(const char *a, const char *b)
     struct stat of_x, of_y;
     const bool same =
         x != NULL && y != NULL && stat(x, &of_x) == 0 && stat(y, &of_y) == 0 ? is_one(&of_x, &of_y) : false;
-    mega_free(x);
-    mega_free(y);
+    MEGA_FREE(x, y);
     return same;
 }
 
@@ -54,8 +52,7 @@ bool mega_file_same(const char *a, const char *b)
     char *x = mega_path_follow(a), *y = mega_path_follow(b);
     const bool same = x != NULL && y != NULL &&
                       (strcmp(x, y) == 0 || (strcmp(mega_path_base(x), mega_path_base(y)) == 0 && is_one_folder(x, y)));
-    mega_free(x);
-    mega_free(y);
+    MEGA_FREE(x, y);
     return same;
 }
 

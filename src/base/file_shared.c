@@ -15,8 +15,7 @@ struct mega_patch {
 
 static void free_patch(mega_patch *p)
 {
-    mega_free(p->path);
-    mega_free(p);
+    MEGA_FREE(p->path, p);
 }
 
 static mega_status patch_fail(const mega_patch *p, const char *verb)

@@ -69,8 +69,7 @@ mega_status mega_folder_try(const char *path)
         close(fd);
         (void)unlink(name);
     }
-    mega_free(stem);
-    mega_free(name);
+    MEGA_FREE(stem, name);
     return st;
 }
 

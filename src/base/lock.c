@@ -167,11 +167,7 @@ static void free_lock(mega_lock *lock)
 {
     pthread_cond_destroy(&lock->changed);
     pthread_mutex_destroy(&lock->mutex);
-    mega_free(lock->path);
-    mega_free(lock->subject);
-    mega_free(lock->beside);
-    mega_free(lock->witness);
-    mega_free(lock);
+    MEGA_FREE(lock->path, lock->subject, lock->beside, lock->witness, lock);
 }
 
 /* Containers on one host may share its name and use the same process ids, so the name contains a random token too. */

@@ -88,6 +88,11 @@ void mega_free(void *block)
     free(block);
 }
 
+void mega_free_all(void *const *block, size_t count)
+{
+    for (size_t i = 0; i < count; i++) mega_free(block[i]);
+}
+
 void mega_memory_trim(void)
 {
 #ifdef __GLIBC__

@@ -342,9 +342,7 @@ static void team_dissolve(mega_team *team, int started)
     pthread_cond_destroy(&team->claims.start);
     pthread_cond_destroy(&team->rests.start);
     pthread_mutex_destroy(&team->mutex);
-    mega_free(team->share);
-    mega_free(team->seat);
-    mega_free(team);
+    MEGA_FREE(team->share, team->seat, team);
 }
 
 static void make_conditions(mega_team *team)
@@ -366,9 +364,7 @@ mega_status mega_team_create(int size, mega_team **out)
     share *shares = mega_calloc((size_t)size, sizeof *shares);
     team_seat *seats = mega_calloc((size_t)size, sizeof *seats);
     if (team == NULL || shares == NULL || seats == NULL) {
-        mega_free(seats);
-        mega_free(shares);
-        mega_free(team);
+        MEGA_FREE(seats, shares, team);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a team of %d threads", size);
     }
     team->share = shares;

@@ -59,8 +59,7 @@ static void writer_free(mega_writer *w)
     if (w->pages != NULL) mega_pages_free(w->pages, 2 * BLOCK_BYTES);
     else
         mega_free(w->buffer);
-    mega_free(w->path);
-    mega_free(w);
+    MEGA_FREE(w->path, w);
 }
 
 static int writer_open_file(mega_writer *w, int how)

@@ -41,7 +41,6 @@ mega_status mega_client_arrays_write(const mega_checkpoint_save *v, const char *
             ? client_entries(v, entry)
             : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint %s: no memory for %d arrays", folder, v->num_client_arrays);
     if (st == MEGA_OK) st = client_write(v, path, entry, &crc, &size);
-    mega_free(entry);
-    mega_free(path);
+    MEGA_FREE(entry, path);
     return st == MEGA_OK ? mega_checksums_add(sums, CHECKPOINT_CLIENT_FILE, size, crc) : st;
 }

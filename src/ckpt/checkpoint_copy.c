@@ -36,8 +36,7 @@ static mega_status copier_init(copier *c, const mega_checkpoint *from, const cha
 
 static void copier_fini(copier *c)
 {
-    mega_free(c->final);
-    mega_free(c->temporary);
+    MEGA_FREE(c->final, c->temporary);
 }
 
 /* ---- checks ---- */
@@ -132,8 +131,7 @@ static mega_status copy_file(const copier *c, const char *name)
     c->done->files++;
     c->done->bytes += (int64_t)map.size;
     mega_map_close(&map);
-    mega_free(from);
-    mega_free(to);
+    MEGA_FREE(from, to);
     return st;
 }
 
@@ -150,13 +148,11 @@ static mega_status copy_files(const copier *c, const char *sub)
         if (path == NULL) st = MEGA_NO_MEMORY(c->save, "a path");
         else if (mega_file_is_regular(path))
             st = copy_file(c, name);
-        mega_free(path);
-        mega_free(name);
+        MEGA_FREE(path, name);
     }
     if (st == MEGA_OK) st = mega_folder_sync(to);
     mega_names_fini(&names);
-    mega_free(from);
-    mega_free(to);
+    MEGA_FREE(from, to);
     return st;
 }
 

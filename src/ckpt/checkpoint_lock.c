@@ -27,9 +27,7 @@ static mega_status make_request(save_request *r, const char *save, bool takeover
 
 static void free_request(save_request *r)
 {
-    mega_free(r->path);
-    mega_free(r->subject);
-    mega_free(r->run_id);
+    MEGA_FREE(r->path, r->subject, r->run_id);
 }
 
 mega_status mega_checkpoint_lock(const char *save, bool takeover, mega_lock **out)

@@ -152,9 +152,7 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_safetensors_close(c->masters);
     mega_safetensors_close(c->client);
     mega_checksums_fini(&c->sums);
-    mega_free(c->run_json);
-    mega_free(c->folder);
-    mega_free(c);
+    MEGA_FREE(c->run_json, c->folder, c);
 }
 
 /* name: iter_N or a tag. */

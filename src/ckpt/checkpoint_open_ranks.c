@@ -191,8 +191,7 @@ static mega_status try_one(const char *path, bool any_whole, opening *how, mega_
     mega_status st = checksums_sum_together(&s, &verdict);
     if (st == MEGA_OK) st = share_damage(&s, verdict, &found, again);
     if (st == MEGA_OK && *again) st = mega_comm_agree(ranks, add_damage(&how->damaged, *out, &found));
-    mega_free(s.place);
-    mega_free(s.part);
+    MEGA_FREE(s.place, s.part);
     return st;
 }
 
@@ -212,8 +211,7 @@ mega_status mega_checkpoint_open_ranks(const char *path, bool any_whole, mega_te
     if (*out != NULL) (*out)->says_ignored = mega_comm_rank(ranks) == 0;
     for (known_damage *d = how.damaged, *next; d != NULL; d = next) {
         next = d->next;
-        mega_free(d->folder);
-        mega_free(d);
+        MEGA_FREE(d->folder, d);
     }
     return st;
 }

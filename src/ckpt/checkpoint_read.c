@@ -268,8 +268,7 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     job.first = mega_malloc((size_t)(count + 1) * sizeof *job.first);
     if (job.window_bytes > 0) job.window = mega_malloc((size_t)mega_team_size(team) * job.window_bytes);
     if (job.first == NULL || (job.window_bytes > 0 && job.window == NULL)) {
-        mega_free(job.first);
-        mega_free(job.window);
+        MEGA_FREE(job.first, job.window);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory to read it", s->what);
     }
     job.first[0] = 0;
@@ -277,8 +276,7 @@ static mega_status fill_tensors(const source *s, const mega_state_tensor *t, int
     for (int i = 0; i < count && !mega_team_is_stopped(team); i++) read_fetch(&t[i], found[i]);
     mega_team_for(team, mega_team_size(team), 1, read_shares, &job);
     const bool is_whole = atomic_load(&job.next) >= job.first[count];
-    mega_free(job.first);
-    mega_free(job.window);
+    MEGA_FREE(job.first, job.window);
     return is_whole ? mega_map_check() : MEGA_FAIL(MEGA_ERR_INTERRUPTED, MEGA_READING_STOPPED);
 }
 

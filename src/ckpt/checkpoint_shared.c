@@ -23,8 +23,7 @@ static mega_status write_note(note *n, const char *save)
     mega_status st = MEGA_OK;
     if (path == NULL || snprintf(n->path, sizeof n->path, "%s", path) >= (int)sizeof n->path)
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "--save %s: no memory for a path", save);
-    mega_free(tracker);
-    mega_free(path);
+    MEGA_FREE(tracker, path);
     mega_writer *w = NULL;
     if (st == MEGA_OK) st = mega_writer_create(n->path, &w);
     if (st == MEGA_OK) {

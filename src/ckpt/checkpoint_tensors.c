@@ -16,8 +16,7 @@ typedef struct file_entries {
 
 static void entries_fini(file_entries *e)
 {
-    mega_free(e->entry);
-    mega_free(e->first);
+    MEGA_FREE(e->entry, e->first);
 }
 
 static mega_status entries_of(const mega_tensor_file *f, file_entries *out)

@@ -92,8 +92,7 @@ static bool is_of_another(const char *folder, const char *run_id)
         json_decref(root);
     }
     mega_error_clear();
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     return differs;
 }
 
@@ -142,8 +141,7 @@ static mega_status find_foreign(const char *folder, const char *under, const meg
             *out = name;
             name = NULL;
         }
-        mega_free(whole);
-        mega_free(name);
+        MEGA_FREE(whole, name);
     }
     mega_names_fini(&names);
     return st;

@@ -346,11 +346,9 @@ mega_status mega_checkpoint_write(const mega_checkpoint_save *save)
         mega_error_prepend("saving iteration %" PRId64 "%s%s", save->iteration, save->tag != NULL ? " as " : "",
                            save->tag != NULL ? save->tag : "");
     if (s.is_shared) st = mega_comm_agree(save->ranks, st);
-    mega_free(s.final);
-    mega_free(s.temporary);
+    MEGA_FREE(s.final, s.temporary);
     mega_checksums_fini(&s.sums);
     mega_shards_fini(&s.shards);
-    mega_free(s.file);
-    mega_free(s.sum);
+    MEGA_FREE(s.file, s.sum);
     return st;
 }

@@ -100,8 +100,7 @@ mega_status mega_checksums_read(const char *folder, mega_checksums *out)
     mega_checksums c = {0};
     mega_status st = mega_file_read_kind(path, "checksums of a checkpoint", 0, &text, &size);
     if (st == MEGA_OK) st = checksums_parse(&c, text, size, path);
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     if (st != MEGA_OK) {
         mega_checksums_fini(&c);
         return st;

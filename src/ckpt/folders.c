@@ -140,8 +140,7 @@ mega_status mega_folder_create_durably(const char *path)
     if (st == MEGA_OK && strcmp(parent, above) != 0) st = mega_folder_create_durably(parent);
     if (st == MEGA_OK) st = mega_folder_create(above);
     if (st == MEGA_OK) st = mega_folder_sync(parent);
-    mega_free(parent);
-    mega_free(above);
+    MEGA_FREE(parent, above);
     return st;
 }
 
@@ -209,8 +208,7 @@ static void remove_leftover(const char *save, const char *name, const char *keep
         if (discard_leftover(path, final) != MEGA_OK)
             mega_warn("%s", mega_error_message()); /* it only takes up space */
     }
-    mega_free(path);
-    mega_free(final);
+    MEGA_FREE(path, final);
 }
 
 void mega_leftovers_remove(const char *save, const char *keep, bool is_locked)

@@ -159,8 +159,7 @@ mega_status mega_hf_weights_open(const char *folder, mega_hf_weights *out)
     } else {
         st = refuse_folder(folder);
     }
-    mega_free(single);
-    mega_free(index);
+    MEGA_FREE(single, index);
     if (st != MEGA_OK) {
         mega_hf_weights_close(&w);
         return st;
@@ -175,8 +174,7 @@ void mega_hf_weights_close(mega_hf_weights *w)
         mega_safetensors_close(w->file[i]);
         mega_free(w->path[i]);
     }
-    mega_free(w->file);
-    mega_free(w->path);
+    MEGA_FREE(w->file, w->path);
     *w = (mega_hf_weights){0};
 }
 

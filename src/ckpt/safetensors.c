@@ -220,8 +220,7 @@ void mega_safetensors_close(mega_safetensors *s)
     mega_map_close(&s->map);
     mega_arena_fini(&s->arena);
     mega_st_header_fini(&s->header);
-    mega_free(s->by_name);
-    mega_free(s);
+    MEGA_FREE(s->by_name, s);
 }
 
 size_t mega_safetensors_count(const mega_safetensors *s)

@@ -290,7 +290,6 @@ mega_status mega_st_header_parse(st_header *out, mega_arena *arena, const char *
 
 void mega_st_header_fini(st_header *h)
 {
-    mega_free(h->tensor);
-    mega_free(h->pair);
+    MEGA_FREE(h->tensor, h->pair);
     *h = (st_header){0};
 }

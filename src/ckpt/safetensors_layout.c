@@ -124,8 +124,6 @@ mega_status st_layout_make(st_layout *out, const char *path, const mega_st_entry
 void st_layout_fini(st_layout *l)
 {
     mega_buffer_fini(&l->header);
-    mega_free(l->order);
-    mega_free(l->bytes);
-    mega_free(l->offset);
+    MEGA_FREE(l->order, l->bytes, l->offset);
     *l = (st_layout){0};
 }

@@ -16,8 +16,7 @@ struct mega_st_writer {
 static void st_writer_free(mega_st_writer *w)
 {
     st_layout_fini(&w->layout);
-    mega_free(w->path);
-    mega_free(w);
+    MEGA_FREE(w->path, w);
 }
 
 mega_status mega_st_writer_create(const char *path, const mega_st_entry *entries, int count,

@@ -73,7 +73,6 @@ mega_status mega_shards_index(const mega_shards *s, const mega_state_tensor *t, 
 
 void mega_shards_fini(mega_shards *s)
 {
-    mega_free(s->first);
-    mega_free(s->name);
+    MEGA_FREE(s->first, s->name);
     *s = (mega_shards){.count = 0};
 }

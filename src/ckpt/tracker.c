@@ -112,7 +112,6 @@ mega_status mega_tracker_read(const char *save, mega_checkpoint_name *out)
                            "iter_… beside it, or the name of a folder",
                            path, printable(at, 40), at);
     }
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     return st;
 }

@@ -21,9 +21,7 @@ static mega_status take_lock(const char *option, const char *path, mega_lock **o
         st = MEGA_FAIL(MEGA_ERR_MEMORY, "%s %s: no memory for its lock", option, path);
     else
         st = out != NULL ? mega_lock_acquire(&r, out) : mega_lock_probe(&r);
-    mega_free(remedy);
-    mega_free(lock);
-    mega_free(subject);
+    MEGA_FREE(remedy, lock, subject);
     free(real);
     return st;
 }

@@ -142,8 +142,5 @@ void generate_logits_close(generate_logits *l)
     if (l->rows != NULL) mega_writer_abandon(l->rows);
     if (l->rows_path != NULL) mega_file_discard(l->rows_path);
     if (l->whole_path != NULL) mega_file_discard(l->whole_path);
-    mega_free(l->rows_path);
-    mega_free(l->whole_path);
-    mega_free(l->drawn);
-    mega_free(l);
+    MEGA_FREE(l->rows_path, l->whole_path, l->drawn, l);
 }

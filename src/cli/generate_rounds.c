@@ -45,9 +45,7 @@ mega_status generate_open_rounds(session *s)
 
 void generate_close_rounds(session *s)
 {
-    mega_free(s->round);
-    mega_free(s->asked);
-    mega_free(s->told);
+    MEGA_FREE(s->round, s->asked, s->told);
     if (s->beam != NULL) mega_free(s->beam[0].tokens);
     mega_free(s->beam);
 }
@@ -154,8 +152,7 @@ static void free_sequence(sequence *q)
 {
     mega_ids_fini(&q->ids);
     mega_ids_fini(&q->fresh);
-    mega_free(q->prompt);
-    mega_free(q->logprobs);
+    MEGA_FREE(q->prompt, q->logprobs);
     *q = (sequence){0};
 }
 

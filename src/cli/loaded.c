@@ -50,9 +50,7 @@ static mega_status is_vocabulary_of_folder(const mega_loaded *l, const mega_text
         if (st == MEGA_OK) st = mega_file_read(o->vocab_file, &given, &bytes);
         *out = st == MEGA_OK && size == bytes && memcmp(theirs, given, size) == 0;
     }
-    mega_free(given);
-    mega_free(theirs);
-    mega_free(path);
+    MEGA_FREE(given, theirs, path);
     return st;
 }
 

@@ -26,8 +26,7 @@ typedef struct project {
 
 static void project_fini(project *p)
 {
-    mega_free(p->folder);
-    mega_free(p->parent);
+    MEGA_FREE(p->folder, p->parent);
     free(p->text); /* allocated by realpath */
 }
 
@@ -143,9 +142,7 @@ static mega_status new_write_file(const project *p, const char *folder, const te
         const mega_status closed = mega_writer_close(w, true);
         if (st == MEGA_OK) st = closed;
     }
-    mega_free(path);
-    mega_free(text);
-    mega_free(name);
+    MEGA_FREE(path, text, name);
     return st;
 }
 

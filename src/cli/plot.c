@@ -177,12 +177,9 @@ static void drawing_fini(drawing *d)
 {
     for (int i = 0; i < d->count; i++) {
         mega_curve_fini(&d->curve[i].data);
-        mega_free(d->curve[i].raw);
-        mega_free(d->curve[i].label);
+        MEGA_FREE(d->curve[i].raw, d->curve[i].label);
     }
-    mega_free(d->curve);
-    mega_free(d->series);
-    mega_free(d->title);
+    MEGA_FREE(d->curve, d->series, d->title);
 }
 
 static mega_status plot_run(const mega_command_options *cfg)

@@ -74,8 +74,7 @@ static mega_status lock_output(mega_lock **out, const char *output)
     if (st == MEGA_OK)
         st = mega_lock_acquire(
             &(mega_lock_request){.path = path, .subject = subject, .remedy = "choose another --output"}, out);
-    mega_free(subject);
-    mega_free(path);
+    MEGA_FREE(subject, path);
     return st;
 }
 

@@ -37,9 +37,7 @@ mega_status mega_options_create(const mega_composition *of, void *values, mega_o
 void mega_options_destroy(mega_options *o)
 {
     if (o == NULL) return;
-    mega_free(o->problem);
-    mega_free(o->warned);
-    mega_free(o->given);
+    MEGA_FREE(o->problem, o->warned, o->given);
     mega_arena_fini(&o->arena);
     mega_free(o);
 }

@@ -102,8 +102,7 @@ static void json_read_file(mega_options *o, const char *name)
         o->json_is_unread = true;
         options_problem_from_error(o);
     }
-    mega_free(file);
-    mega_free(decoded);
+    MEGA_FREE(file, decoded);
 }
 
 void options_read_json(mega_options *o, const char *json)

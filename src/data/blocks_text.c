@@ -221,8 +221,7 @@ static void blocks_reader_fini(blocks_reader *r)
         mega_ids_fini(&r->share[i].ids);
         mega_free(r->share[i].end);
     }
-    mega_free(r->share);
-    mega_free(r->end);
+    MEGA_FREE(r->share, r->end);
     mega_buffer_fini(&r->text);
     mega_buffer_fini(&r->line);
 }
@@ -289,7 +288,6 @@ void mega_blocks_text_move(mega_blocks_text *t, int32_t *out)
 void mega_blocks_text_fini(mega_blocks_text *t)
 {
     for (int64_t i = 0; i < t->pieces; i++) blocks_free_piece(t->piece[i]);
-    mega_free(t->piece);
-    mega_free(t->end);
+    MEGA_FREE(t->piece, t->end);
     *t = (mega_blocks_text){.end = NULL};
 }

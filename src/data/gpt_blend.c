@@ -38,8 +38,7 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, con
     double *weight = mega_malloc((size_t)count * sizeof *weight);
     int64_t *used = mega_calloc((size_t)count, sizeof *used);
     if (weight == NULL || used == NULL) {
-        mega_free(weight);
-        mega_free(used);
+        MEGA_FREE(weight, used);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "blend: no memory for %d members", count);
     }
     const double sum = numpy_sum(weights, count);
@@ -59,7 +58,6 @@ mega_status mega_blend_order(const double *weights, int count, int64_t size, con
         member[i] = (int16_t)best;
         sample[i] = used[best]++;
     }
-    mega_free(weight);
-    mega_free(used);
+    MEGA_FREE(weight, used);
     return mega_data_is_stopped(stop, 0) ? mega_data_stopped("building the order of a blend") : MEGA_OK;
 }

@@ -129,8 +129,7 @@ typedef struct blend_list {
 
 static void blend_list_fini(blend_list *b)
 {
-    mega_free(b->prefix);
-    mega_free(b->weight);
+    MEGA_FREE(b->prefix, b->weight);
 }
 
 static mega_status parse_weights(blend_list *b, const char *const *args, int n, const char *option)

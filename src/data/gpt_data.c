@@ -22,8 +22,7 @@ mega_status mega_gpt_data_join(mega_gpt_data *const *part, int count, mega_gpt_d
     mega_gpt_data *d = mega_calloc(1, sizeof *d), **member = mega_calloc((size_t)count, sizeof(mega_gpt_data *));
     if (d == NULL || member == NULL) {
         for (int i = 0; i < count; i++) mega_gpt_data_destroy(part[i]);
-        mega_free(d);
-        mega_free(member);
+        MEGA_FREE(d, member);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for %d parts", count);
     }
     *d = (mega_gpt_data){.seq_length = part[0]->seq_length,

@@ -223,8 +223,7 @@ void mega_indexed_close(mega_indexed *ix)
     if (ix == NULL || --ix->owners > 0) return;
     mega_map_close(&ix->index);
     mega_map_close(&ix->bin);
-    mega_free(ix->prefix);
-    mega_free(ix);
+    MEGA_FREE(ix->prefix, ix);
 }
 
 const char *mega_indexed_prefix(const mega_indexed *ix)

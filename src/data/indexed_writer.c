@@ -23,8 +23,7 @@ static void indexed_writer_free(mega_indexed_writer *w)
     mega_lock_release(w->lock);
     for (int i = 0; i < 2; i++) mega_free(w->part[i]);
     mega_pair_fini(&w->pair);
-    mega_free(w->prefix);
-    mega_free(w);
+    MEGA_FREE(w->prefix, w);
 }
 
 static mega_status index_writer_no_memory(const mega_indexed_writer *w)

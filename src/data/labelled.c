@@ -219,9 +219,7 @@ void mega_labelled_close(mega_labelled *l)
 {
     if (l == NULL) return;
     for (size_t i = 0; i < l->sets; i++) mega_free(l->set[i].name);
-    mega_free(l->set);
-    mega_free(l->sequence);
-    mega_free(l->label);
+    MEGA_FREE(l->set, l->sequence, l->label);
     mega_ids_fini(&l->ids);
     mega_free(l);
 }

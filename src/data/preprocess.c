@@ -155,8 +155,7 @@ static mega_status open_writers(output *out)
         mega_status st = folder != NULL ? mega_folder_create(folder)
                                         : MEGA_FAIL(MEGA_ERR_MEMORY, "--output-prefix: no memory for a file name");
         if (st == MEGA_OK) st = mega_indexed_writer_create(prefix, dtype, &out->writer[k]);
-        mega_free(folder);
-        mega_free(prefix);
+        MEGA_FREE(folder, prefix);
         if (st != MEGA_OK) {
             MEGA_CONTEXT("--output-prefix");
             return st;

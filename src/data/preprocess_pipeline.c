@@ -248,11 +248,7 @@ static void item_fini(preprocess_item *item, int num_keys)
         if (item->counts != NULL) mega_buffer_fini(&item->counts[k]);
         if (item->space != NULL) mega_buffer_fini(&item->space[k]);
     }
-    mega_free(item->ids);
-    mega_free(item->sizes);
-    mega_free(item->counts);
-    mega_free(item->space);
-    mega_free(item->texts);
+    MEGA_FREE(item->ids, item->sizes, item->counts, item->space, item->texts);
 }
 
 static bool item_init(preprocess_item *item, int num_keys)
@@ -316,8 +312,7 @@ static void pipeline_fini(pipeline *p)
         mega_encoder_destroy(p->workers[i].encoder);
         mega_sentence_spans_fini(&p->workers[i].spans);
     }
-    mega_free(p->item);
-    mega_free(p->workers);
+    MEGA_FREE(p->item, p->workers);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->freed);
     pthread_cond_destroy(&p->filled);

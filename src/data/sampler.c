@@ -67,8 +67,7 @@ void mega_sampler_destroy(mega_sampler *s)
 {
     if (s == NULL) return;
     pthread_mutex_destroy(&s->lock);
-    mega_free(s->permutation);
-    mega_free(s);
+    MEGA_FREE(s->permutation, s);
 }
 
 mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index)

@@ -57,8 +57,7 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
 
 void stage_close(engine_stage *s)
 {
-    mega_free(s->slot);
-    mega_free(s->buffer);
+    MEGA_FREE(s->slot, s->buffer);
     s->slot = NULL;
     s->buffer = NULL;
 }

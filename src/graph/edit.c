@@ -41,8 +41,7 @@ mega_status mega_edit_apply(graph_edit *e, mega_graph *g)
     instruction *op = mega_malloc(((size_t)all + 1) * sizeof *op);
     int *moved = mega_malloc(((size_t)old + 1) * sizeof *moved);
     if (op == NULL || moved == NULL) {
-        mega_free(op);
-        mega_free(moved);
+        MEGA_FREE(op, moved);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for %d instructions", all);
     }
     qsort(e->list, (size_t)e->count, sizeof *e->list, by_place);

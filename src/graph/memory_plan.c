@@ -152,8 +152,7 @@ static mega_status assign_blocks(mega_program *p)
     plan_block **list = mega_malloc(((size_t)p->num_blocks + 1) * sizeof *list);
     void *room = mega_malloc(mega_plan_offsets_bytes(p->num_blocks, p->g->num_ops) + 1);
     if (list == NULL || room == NULL) {
-        mega_free(list);
-        mega_free(room);
+        MEGA_FREE(list, room);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory to plan %d blocks", p->name, p->num_blocks);
     }
     for (int i = 0; i < p->num_blocks; i++) {
@@ -173,8 +172,7 @@ static mega_status assign_blocks(mega_program *p)
         p->live_bytes += alive * (size_t)(saved == 1 ? p->slots : 1);
         if (saved == 0) p->scratch_live = alive;
     }
-    mega_free(list);
-    mega_free(room);
+    MEGA_FREE(list, room);
     return MEGA_OK;
 }
 
@@ -314,8 +312,6 @@ mega_status mega_program_plan(mega_program *p)
         if (st == MEGA_OK) write_places(&pl);
         if (st == MEGA_OK) mega_control_plan(p);
     }
-    mega_free(pl.block_of);
-    mega_free(pl.busy);
-    mega_free(last_read);
+    MEGA_FREE(pl.block_of, pl.busy, last_read);
     return st;
 }

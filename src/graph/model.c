@@ -256,8 +256,7 @@ static mega_status model_cut(mega_model_parts *p)
         if (st == MEGA_OK) st = model_weigh(p, matches, weight);
         if (st == MEGA_OK) st = mega_partition_balance(weight, p->num_layers, p->num_parts, p->first);
     }
-    mega_free(matches);
-    mega_free(weight);
+    MEGA_FREE(matches, weight);
     return st == MEGA_OK ? model_check_cut(p) : st;
 }
 
@@ -354,18 +353,8 @@ void mega_model_parts_destroy(mega_model_parts *p)
 {
     if (p == NULL) return;
     mega_params_destroy(p->params);
-    mega_free(p->first);
-    mega_free(p->flops);
-    mega_free(p->masked_flops);
-    mega_free(p->ops_hash);
-    mega_free(p->elements);
-    mega_free(p->border);
-    mega_free(p->bytes);
-    mega_free(p->has_head);
-    mega_free(p->recomputes);
-    mega_free(p->region);
-    mega_free(p->request);
-    mega_free(p);
+    MEGA_FREE(p->first, p->flops, p->masked_flops, p->ops_hash, p->elements, p->border, p->bytes, p->has_head,
+              p->recomputes, p->region, p->request, p);
 }
 
 /* ---- results of the walk ---- */

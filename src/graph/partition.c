@@ -128,10 +128,7 @@ static mega_status partition_balance(const double *weight, int count, int parts,
         list_sums(&c);
         partition_search(&c, out);
     }
-    mega_free(c.before);
-    mega_free(c.sum);
-    mega_free(c.ways);
-    mega_free(c.found);
+    MEGA_FREE(c.before, c.sum, c.ways, c.found);
     return st;
 }
 

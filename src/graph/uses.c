@@ -50,9 +50,6 @@ mega_status mega_uses_find(const mega_graph *g, graph_uses *out)
 
 void mega_uses_fini(graph_uses *u)
 {
-    mega_free(u->write);
-    mega_free(u->read);
-    mega_free(u->write_at);
-    mega_free(u->read_at);
+    MEGA_FREE(u->write, u->read, u->write_at, u->read_at);
     *u = (graph_uses){0};
 }

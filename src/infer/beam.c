@@ -18,9 +18,7 @@ static bool allocate_rows(beam_rows *r, int64_t rows, int64_t most)
 
 static void free_rows(beam_rows *r)
 {
-    mega_free(r->token);
-    mega_free(r->count);
-    mega_free(r->score);
+    MEGA_FREE(r->token, r->count, r->score);
 }
 
 mega_status beams_create(int64_t width, int64_t most, beams **out)
@@ -46,10 +44,7 @@ void beams_destroy(beams *b)
     free_rows(&b->open);
     free_rows(&b->next);
     free_rows(&b->ended);
-    mega_free(b->is_stopped);
-    mega_free(b->source);
-    mega_free(b->best);
-    mega_free(b);
+    MEGA_FREE(b->is_stopped, b->source, b->best, b);
 }
 
 void beams_begin(beams *b, const mega_beam_options *options, int64_t max_new)

@@ -49,8 +49,7 @@ mega_status mega_filler_open(const mega_filler_setup *setup, mega_filler **out)
 void mega_filler_destroy(mega_filler *f)
 {
     if (f == NULL) return;
-    mega_free(f->sample);
-    mega_free(f->logits);
+    MEGA_FREE(f->sample, f->logits);
     infer_owned_destroy(f->owned);
     mega_free(f);
 }

@@ -69,16 +69,8 @@ void mega_generator_destroy(mega_generator *g)
     if (g == NULL) return;
     for (int64_t b = 0; g->tail != NULL && b < g->batch; b++) mega_buffer_fini(&g->tail[b]);
     beams_destroy(g->beams);
-    mega_free(g->tail);
-    mega_free(g->filled);
-    mega_free(g->history);
-    mega_free(g->length);
-    mega_free(g->taken);
-    mega_free(g->source);
-    mega_free(g->active);
-    mega_free(g->told);
-    mega_free(g->scratch);
-    mega_free(g->logits);
+    MEGA_FREE(g->tail, g->filled, g->history, g->length, g->taken, g->source, g->active, g->told, g->scratch,
+              g->logits);
     infer_owned_destroy(g->owned);
     mega_free(g);
 }

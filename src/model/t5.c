@@ -402,8 +402,7 @@ static mega_status cut_by_weights(const mega_transformer *m, int stages, int par
     if (st == MEGA_OK) c.weight[c.count - 1] = (double)m->padded_vocab * width;
     if (st == MEGA_OK) st = mega_partition_balance(c.weight, c.count, parts, first);
     if (st == MEGA_OK && !tables_are_apart(&c, first)) st = cut_apart(&c, first, tried);
-    mega_free(c.weight);
-    mega_free(tried);
+    MEGA_FREE(c.weight, tried);
     return st;
 }
 

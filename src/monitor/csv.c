@@ -74,8 +74,7 @@ static mega_status add_file(csv_monitor *m, const char *tag, csv_file **out)
     csv_file f = {.tag = mega_strdup(tag)};
     mega_status st = path != NULL && head != NULL && f.tag != NULL ? MEGA_OK : MEGA_NO_MEMORY(m->folder, "a CSV file");
     if (st == MEGA_OK) st = mega_outbox_create(path, head, strlen(head), &f.box);
-    mega_free(path);
-    mega_free(head);
+    MEGA_FREE(path, head);
     if (st != MEGA_OK) {
         mega_free(f.tag);
         return st;
@@ -143,7 +142,6 @@ mega_status csv_monitor_close(csv_monitor *m)
         mega_free(m->file[i].tag);
     }
     mega_buffer_fini(&m->row);
-    mega_free(m->folder);
-    mega_free(m);
+    MEGA_FREE(m->folder, m);
     return st;
 }

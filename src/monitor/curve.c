@@ -191,8 +191,7 @@ mega_status mega_curves_read(const char *path, const char *run, const char *x_ke
         else
             mega_curve_fini(&curve[i].data);
     }
-    mega_free(text);
-    mega_free(curve);
+    MEGA_FREE(text, curve);
     json_decref(c.keys);
     json_decref(runs);
     return st;
@@ -216,7 +215,6 @@ void mega_curve_smooth(mega_curve *c, double factor)
 
 void mega_curve_fini(mega_curve *c)
 {
-    mega_free(c->x);
-    mega_free(c->y);
+    MEGA_FREE(c->x, c->y);
     *c = (mega_curve){0};
 }

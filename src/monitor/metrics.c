@@ -142,8 +142,7 @@ static void free_metrics(mega_metrics *m)
 {
     mega_outbox_close(m->box);
     mega_buffer_fini(&m->row);
-    mega_free(m->run);
-    mega_free(m);
+    MEGA_FREE(m->run, m);
 }
 
 mega_status mega_metrics_open(const char *path, const char *run, int64_t keep_through_iteration, mega_metrics **out)

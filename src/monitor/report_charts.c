@@ -113,13 +113,9 @@ static mega_status put_chart(const chart *c, const mega_report_run *run, int cou
         for (int k = 0; k < c->kinds && st == MEGA_OK; k++) st = add_series(&d, c, &run[i], i, count, k);
     if (st == MEGA_OK && d.count > 0) st = draw(&d, c, out);
     for (int i = 0; i < d.count; i++) {
-        mega_free(d.label[i]);
-        mega_free(d.smoothed[i]);
+        MEGA_FREE(d.label[i], d.smoothed[i]);
     }
-    mega_free(d.series);
-    mega_free(d.look);
-    mega_free(d.label);
-    mega_free(d.smoothed);
+    MEGA_FREE(d.series, d.look, d.label, d.smoothed);
     return st;
 }
 

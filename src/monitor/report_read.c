@@ -120,10 +120,7 @@ mega_status mega_report_read(mega_report_run *out, const char *source, const cha
 
 void mega_report_run_fini(mega_report_run *run)
 {
-    mega_free(run->label);
-    mega_free(run->path);
-    mega_free(run->id);
-    mega_free(run->lacks);
+    MEGA_FREE(run->label, run->path, run->id, run->lacks);
     json_decref(run->about);
     for (int i = 0; i < MEGA_REPORT_CURVES; i++) mega_curve_fini(&run->curve[i]);
     *run = (mega_report_run){0};

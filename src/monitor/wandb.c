@@ -137,8 +137,7 @@ static mega_status open_log(mega_wandb *w)
     mega_status st =
         files != NULL && log != NULL ? mega_folder_create(files) : MEGA_NO_MEMORY(w->folder, "the paths of a run");
     if (st == MEGA_OK) st = wandb_log_create(log, &w->log);
-    mega_free(files);
-    mega_free(log);
+    MEGA_FREE(files, log);
     return st;
 }
 
@@ -147,8 +146,7 @@ static void free_run(mega_wandb *w)
     mega_buffer *const all[] = {&w->record, &w->body, &w->inner, &w->text, &w->row};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) mega_buffer_fini(all[i]);
     for (int i = 0; i < w->keys; i++) mega_free(w->key[i].name);
-    mega_free(w->folder);
-    mega_free(w);
+    MEGA_FREE(w->folder, w);
 }
 
 mega_status mega_wandb_open(const mega_wandb_run *run, mega_wandb **out)

@@ -29,9 +29,7 @@ void mega_params_destroy(mega_params *p)
     if (p->master.is_owned) mega_pages_free(p->master.data, p->master.bytes);
     if (p->grad.is_owned) mega_pages_free(p->grad.data, p->grad.bytes);
     if (p->kept.is_owned) mega_pages_free(p->kept.data, p->kept.bytes);
-    mega_free(p->bucket);
-    mega_free(p->param);
-    mega_free(p->slot);
+    MEGA_FREE(p->bucket, p->param, p->slot);
     mega_arena_fini(&p->text);
     mega_free(p);
 }

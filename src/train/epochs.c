@@ -207,8 +207,7 @@ static mega_status publish(const char *output)
             char *from = mega_path_join(final, names.name[i]), *to = mega_path_join(output, names.name[i]);
             st = from != NULL && to != NULL ? MEGA_OK : MEGA_NO_MEMORY("--output_dir", "a path");
             if (st == MEGA_OK && !mega_folder_exists(from)) st = mega_file_link(from, to);
-            mega_free(from);
-            mega_free(to);
+            MEGA_FREE(from, to);
         }
     }
     mega_names_fini(&names);

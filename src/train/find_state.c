@@ -27,8 +27,7 @@ int64_t train_iteration_in(const char *folder)
         if (json_is_integer(stored)) iteration = (int64_t)json_integer_value(stored);
         json_decref(root);
     }
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     mega_error_clear();
     return iteration;
 }
@@ -60,8 +59,7 @@ bool train_is_ended_clm(const char *folder)
     char *text = NULL, *path = mega_path_join(folder, "latest_checkpointed_iteration.txt");
     const bool found = path != NULL && mega_file_exists(path) && mega_file_read(path, &text, NULL) == MEGA_OK &&
                        strncmp(text, "final", 5) == 0 && strspn(text + 5, "\n") == strlen(text + 5);
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     mega_error_clear();
     return found;
 }

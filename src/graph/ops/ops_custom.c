@@ -241,8 +241,7 @@ static size_t custom_scratch(const void *args, int threads)
 
 static void custom_release(void *args)
 {
-    mega_free(((custom_args *)args)->failure);
-    mega_free(((custom_args *)args)->copies);
+    MEGA_FREE(((custom_args *)args)->failure, ((custom_args *)args)->copies);
 }
 
 static mega_status custom_prepare(void *args, int threads)

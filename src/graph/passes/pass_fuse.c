@@ -284,7 +284,6 @@ mega_status mega_pass_fuse(mega_graph *g)
             while (g->op[i].kind != OP_NONE && fuse_one(&f, i)) continue;
         mega_edit_compact(g);
     }
-    mega_free(f.readers);
-    mega_free(f.maker);
+    MEGA_FREE(f.readers, f.maker);
     return st;
 }

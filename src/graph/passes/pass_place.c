@@ -157,8 +157,7 @@ mega_status mega_pass_place(mega_graph *g)
     if (g->params == NULL) return MEGA_OK;
     const size_t buckets = (size_t)mega_params_num_buckets(g->params) + 1;
     place p = {.g = g};
-    mega_free(g->buckets.ready);
-    mega_free(g->buckets.reduces);
+    MEGA_FREE(g->buckets.ready, g->buckets.reduces);
     g->buckets.ready = mega_malloc(buckets * sizeof *g->buckets.ready);
     g->buckets.reduces = mega_calloc(buckets, sizeof *g->buckets.reduces);
     p.first = mega_malloc(5 * buckets * sizeof *p.first);

@@ -145,7 +145,6 @@ mega_status mega_place_weights(place *p)
     if (s.current == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory to place weights");
     mega_status st = gather_phase(p, &s, 0, g->num_forward);
     if (st == MEGA_OK) st = gather_phase(p, &s, g->num_forward, g->num_ops);
-    mega_free(s.list);
-    mega_free(s.current);
+    MEGA_FREE(s.list, s.current);
     return st;
 }

@@ -244,11 +244,6 @@ mega_status mega_pass_recompute(mega_graph *g)
         st = recompute_rewrite(&r);
     }
     mega_edit_fini(&r.edit);
-    mega_free(r.slice);
-    mega_free(r.reader);
-    mega_free(r.needed);
-    mega_free(r.keep);
-    mega_free(r.clone);
-    mega_free(r.maker);
+    MEGA_FREE(r.slice, r.reader, r.needed, r.keep, r.clone, r.maker);
     return st;
 }

@@ -116,8 +116,7 @@ mega_status mega_bert_create(const mega_bert_rules *rules, mega_bert **out)
     mega_bert *b = mega_calloc(1, sizeof *b);
     uint8_t *kind = mega_calloc(MEGA_CODE_POINTS, 1);
     if (b == NULL || kind == NULL) {
-        mega_free(b);
-        mega_free(kind);
+        MEGA_FREE(b, kind);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a table of characters");
     }
     b->rules = *rules;
@@ -130,8 +129,7 @@ mega_status mega_bert_create(const mega_bert_rules *rules, mega_bert **out)
 void mega_bert_destroy(mega_bert *b)
 {
     if (b == NULL) return;
-    mega_free(b->kind);
-    mega_free(b);
+    MEGA_FREE(b->kind, b);
 }
 
 size_t mega_bert_bytes(const mega_bert *b)

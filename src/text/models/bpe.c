@@ -36,11 +36,7 @@ static mega_status reserve_long(mega_bpe *b)
 
 void mega_bpe_fini(mega_bpe *b)
 {
-    mega_free(b->symbol);
-    mega_free(b->pair);
-    mega_free(b->prev);
-    mega_free(b->next);
-    mega_free(b->heap);
+    MEGA_FREE(b->symbol, b->pair, b->prev, b->next, b->heap);
     *b = (mega_bpe){0};
 }
 

@@ -121,9 +121,7 @@ mega_status mega_charsmap_read(mega_charsmap *m, const char *bytes, size_t n)
 
 void mega_charsmap_fini(mega_charsmap *m)
 {
-    mega_free(m->unit);
-    mega_free(m->text);
-    mega_free(m->kind);
+    MEGA_FREE(m->unit, m->text, m->kind);
     *m = (mega_charsmap){0};
 }
 

@@ -45,8 +45,7 @@ void mega_encoder_destroy(mega_encoder *e)
     if (e == NULL) return;
     mega_bpe_fini(&e->bpe);
     mega_word_cache_fini(&e->cache);
-    mega_free(e->symbols);
-    mega_free(e->path);
+    MEGA_FREE(e->symbols, e->path);
     mega_regex_match_destroy(e->match);
     for (int i = 0; i < 2; i++) {
         mega_buffer_fini(&e->normal[i]);

@@ -5,10 +5,7 @@
 void punkt_table_fini(punkt_table *t)
 {
     mega_buffer_fini(&t->names);
-    mega_free(t->type);
-    mega_free(t->pair);
-    mega_free(t->type_slot);
-    mega_free(t->pair_slot);
+    MEGA_FREE(t->type, t->pair, t->type_slot, t->pair_slot);
     *t = (punkt_table){.types = 0};
 }
 

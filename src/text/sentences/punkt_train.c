@@ -45,9 +45,7 @@ void mega_punkt_trainer_destroy(mega_punkt_trainer *t)
     punkt_table_fini(&t->counts);
     mega_buffer_fini(&t->scratch.type);
     mega_buffer_fini(&t->key);
-    mega_free(t->word);
-    mega_free(t->seen);
-    mega_free(t);
+    MEGA_FREE(t->word, t->seen, t);
 }
 
 /* ---- words of a text ---- */

@@ -130,8 +130,7 @@ static mega_status load_folder_json(const char *folder, const char *name, json_t
                            error.text);
         if (st == MEGA_OK && !json_is_object(*out)) st = MEGA_FAIL(MEGA_ERR_FORMAT, "%s: expected an object", path);
     }
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     return st;
 }
 
@@ -148,8 +147,7 @@ static mega_status has_byte_level(const char *folder, bool *out)
     mega_status st = path == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder) : MEGA_OK;
     if (st == MEGA_OK && mega_file_exists(path)) st = mega_file_read(path, &text, &size);
     if (text != NULL) *out = memmem(text, size, "\"ByteLevel\"", 11) != NULL;
-    mega_free(text);
-    mega_free(path);
+    MEGA_FREE(text, path);
     return st;
 }
 

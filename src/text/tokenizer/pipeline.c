@@ -37,15 +37,7 @@ void mega_pipeline_destroy(mega_pipeline *p)
     mega_charsmap_fini(&p->charsmap);
     mega_bert_destroy(p->bert);
     mega_trie_fini(&p->trie);
-    mega_free(p->score);
-    mega_free(p->node);
-    mega_free(p->node_id);
-    mega_free(p->characters);
-    mega_free(p->normalize);
-    mega_free(p->pre);
-    mega_free(p->prefix);
-    mega_free(p->suffix);
-    mega_free(p);
+    MEGA_FREE(p->score, p->node, p->node_id, p->characters, p->normalize, p->pre, p->prefix, p->suffix, p);
 }
 
 size_t mega_pipeline_bytes(const mega_pipeline *p)

@@ -337,8 +337,7 @@ mega_status mega_pipeline_build_trie(mega_pipeline *p, const mega_vocabulary *v)
     const int64_t count = st == MEGA_OK ? find_keys(p, v, key, blanks) : 0;
     if (st == MEGA_OK) st = mega_trie_build(&p->trie, key, count);
     if (st == MEGA_OK && p->model == MEGA_MODEL_UNIGRAM) st = mega_unigram_prepare(p, key, count);
-    mega_free(key);
-    mega_free(blanks);
+    MEGA_FREE(key, blanks);
     MEGA_TRY(st);
     if (p->model == MEGA_MODEL_UNIGRAM) {
         p->splits_at_mark = !crosses && mega_vocabulary_find(v, "\xE2\x96\x81", 3, false) >= 0;

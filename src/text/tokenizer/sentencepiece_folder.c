@@ -220,8 +220,7 @@ mega_status mega_tokenizer_read_sentencepiece_folder(const char *model, mega_fol
     if (st == MEGA_OK) st = spm_folder_put_json(&json, &m);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
-    mega_free(m.piece);
-    mega_free(text);
+    MEGA_FREE(m.piece, text);
     return st;
 }
 
@@ -352,7 +351,6 @@ mega_status mega_tokenizer_read_model_folder(const char *model, mega_folder_rule
     if (st == MEGA_OK) st = spm_folder_put_pieces(&json, &m, rules);
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(model, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
-    mega_free(m.piece);
-    mega_free(text);
+    MEGA_FREE(m.piece, text);
     return st;
 }

@@ -39,8 +39,7 @@ mega_status mega_tokenizer_begin(mega_tokenizer_kind kind, const char *name, meg
     mega_tokenizer *t = mega_calloc(1, sizeof *t);
     char *copy = mega_strdup(name);
     if (t == NULL || copy == NULL) {
-        mega_free(t);
-        mega_free(copy);
+        MEGA_FREE(t, copy);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", name);
     }
     t->kind = kind;
@@ -58,14 +57,12 @@ void mega_tokenizer_destroy(mega_tokenizer *t)
     mega_merges_fini(&t->merges);
     mega_pair_table_fini(&t->pairs);
     for (int i = 0; i < t->num_added; i++) {
-        mega_free(t->added[i].content);
-        mega_free(t->added[i].pattern.data);
+        MEGA_FREE(t->added[i].content, t->added[i].pattern.data);
     }
     mega_free(t->added);
     mega_pipeline_destroy(t->pipe);
     for (int i = 0; i < t->num_files; i++) mega_free(t->files[i].bytes);
-    mega_free(t->name);
-    mega_free(t);
+    MEGA_FREE(t->name, t);
 }
 
 size_t mega_tokenizer_bytes(const mega_tokenizer *t)

@@ -380,8 +380,7 @@ static mega_status find_settings(mega_tokenizer *t, const char *path)
         st = read_folder_config(file, &config);
         if (st == MEGA_OK) t->special_in_data = config.type[0] == '\0';
     }
-    mega_free(file);
-    mega_free(folder);
+    MEGA_FREE(file, folder);
     return st;
 }
 

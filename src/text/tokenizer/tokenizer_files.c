@@ -202,8 +202,7 @@ mega_status mega_tokenizer_read_bpe_folder(const char *vocab_file, const char *m
     rules->merges_end = json.size;
     if (st == MEGA_OK) st = mega_tokenizer_read_json_text(vocab_file, rules, &json.data, json.size, out);
     mega_buffer_fini(&json);
-    mega_free(merges);
-    mega_free(vocab);
+    MEGA_FREE(merges, vocab);
     return st;
 }
 

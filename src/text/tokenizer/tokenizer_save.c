@@ -242,8 +242,7 @@ static void file_set_fini(file_set *set)
 {
     for (int i = 0; i < FILES; i++) {
         if (set->temporary[i] != NULL) mega_file_discard(set->temporary[i]);
-        mega_free(set->temporary[i]);
-        mega_free(set->path[i]);
+        MEGA_FREE(set->temporary[i], set->path[i]);
     }
 }
 

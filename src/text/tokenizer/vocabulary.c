@@ -118,8 +118,7 @@ size_t mega_vocabulary_bytes(const mega_vocabulary *v)
 void mega_vocabulary_fini(mega_vocabulary *v)
 {
     mega_buffer_fini(&v->bytes);
-    mega_free(v->token);
-    mega_free(v->slot);
+    MEGA_FREE(v->token, v->slot);
     *v = (mega_vocabulary){0};
 }
 
@@ -164,7 +163,6 @@ size_t mega_merges_bytes(const mega_merges *m)
 
 void mega_merges_fini(mega_merges *m)
 {
-    mega_free(m->list);
-    mega_free(m->slot);
+    MEGA_FREE(m->list, m->slot);
     *m = (mega_merges){0};
 }

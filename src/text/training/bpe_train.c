@@ -462,15 +462,10 @@ static void free_state(trainer_state *t)
         next = b->next;
         mega_free(b);
     }
-    mega_free(t->pair);
-    mega_free(t->symbol);
-    mega_free(t->word);
-    mega_free(t->heap);
+    MEGA_FREE(t->pair, t->symbol, t->word, t->heap);
     for (int i = 0; i < 2; i++) {
         train_side *side = i == 0 ? &t->before : &t->after;
-        mega_free(side->of);
-        mega_free(side->seen);
-        mega_free(side->place);
+        MEGA_FREE(side->of, side->seen, side->place);
     }
 }
 

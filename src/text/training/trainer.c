@@ -81,8 +81,7 @@ static mega_status trainer_create(const mega_trainer *like, mega_trainer **out)
     mega_trainer *t = mega_calloc(1, sizeof *t);
     uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
     if (t == NULL || (kind == MEGA_KIND_CHAR && seen == NULL)) {
-        mega_free(t);
-        mega_free(seen);
+        MEGA_FREE(t, seen);
         return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory");
     }
     t->kind = kind;
@@ -122,8 +121,7 @@ void mega_trainer_destroy(mega_trainer *t)
     mega_word_counts_fini(&t->words);
     mega_wordpiece_words_fini(&t->wordpiece);
     mega_buffer_fini(&t->scratch);
-    mega_free(t->seen);
-    mega_free(t);
+    MEGA_FREE(t->seen, t);
 }
 
 void mega_trainer_on_report(mega_trainer *t, mega_trainer_report *report, void *user)

@@ -321,11 +321,6 @@ mega_status mega_unigram_seed(mega_unigram *u)
 {
     seeder s = {.u = u};
     const mega_status st = seed_all(&s);
-    mega_free(s.count);
-    mega_free(s.text);
-    mega_free(s.suffix);
-    mega_free(s.sum);
-    mega_free(s.bucket);
-    mega_free(s.found);
+    MEGA_FREE(s.count, s.text, s.suffix, s.sum, s.bucket, s.found);
     return st;
 }

@@ -167,10 +167,7 @@ static mega_status make_arrays(em *e)
 static void em_fini(em *e)
 {
     mega_trie_fini(&e->trie);
-    mega_free(e->chance);
-    mega_free(e->loss);
-    mega_free(e->expected);
-    mega_free(e->scratch);
+    MEGA_FREE(e->chance, e->loss, e->expected, e->scratch);
 }
 
 /* ---- one word ---- */
@@ -478,8 +475,7 @@ static mega_status finish_pieces(em *e, int64_t wanted)
     final_order *order = mega_malloc(most * sizeof *order);
     const mega_status st =
         needed != NULL && order != NULL ? choose_final(e, wanted, needed, order) : em_no_memory("pieces");
-    mega_free(needed);
-    mega_free(order);
+    MEGA_FREE(needed, order);
     return st;
 }
 
@@ -514,8 +510,7 @@ mega_status mega_unigram_train(const mega_word_counts *words, int64_t wanted, do
 
 void mega_unigram_fini(mega_unigram *u)
 {
-    mega_free(u->word);
-    mega_free(u->covered);
+    MEGA_FREE(u->word, u->covered);
     mega_buffer_fini(&u->bytes);
     mega_free(u->piece);
     mega_team_destroy(u->team);

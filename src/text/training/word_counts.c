@@ -136,7 +136,6 @@ void mega_word_counts_finish(mega_word_counts *w)
 void mega_word_counts_fini(mega_word_counts *w)
 {
     mega_buffer_fini(&w->bytes);
-    mega_free(w->word);
-    mega_free(w->slot);
+    MEGA_FREE(w->word, w->slot);
     *w = (mega_word_counts){0};
 }

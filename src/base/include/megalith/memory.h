@@ -17,6 +17,9 @@ void *mega_malloc(size_t bytes);
 void *mega_calloc(size_t count, size_t bytes);
 void *mega_realloc(void *block, size_t bytes);
 void mega_free(void *block);
+/* MEGA_FREE(a, b, …): frees each of them. */
+#define MEGA_FREE(...) mega_free_all((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+void mega_free_all(void *const *block, size_t count);
 /* Gives memory that was freed back to the system where the C library can do that. */
 void mega_memory_trim(void);
 char *mega_strdup(const char *text);
