@@ -405,7 +405,8 @@ mega_world_set_shared = _function("mega_world_set_shared", None, POINTER(mega_wo
 mega_world_can_share = _function("mega_world_can_share", c_bool, POINTER(mega_world))
 mega_world_failed = _function("mega_world_failed", c_bool, POINTER(mega_world))
 mega_world_forget_failure = _function("mega_world_forget_failure", None, POINTER(mega_world))
-mega_world_process_bytes = _function("mega_world_process_bytes", c_size_t, c_int64)
+mega_world_process_bytes = _function("mega_world_process_bytes", c_size_t, c_int64, c_double)
+mega_world_code_scale = _function("mega_world_code_scale", c_double)
 mega_world_transport = _function("mega_world_transport", _text, POINTER(c_char), c_size_t)
 mega_reduce = c_int
 MEGA_REDUCE_SUM = 0
@@ -1149,7 +1150,8 @@ mega_buffer_json_float = _function("mega_buffer_json_float", c_bool, POINTER(meg
 mega_buffer_check = _function("mega_buffer_check", _checked, POINTER(mega_buffer), _text)
 mega_buffer_fini = _function("mega_buffer_fini", None, POINTER(mega_buffer))
 mega_memory_resident = _function("mega_memory_resident", c_size_t)
-mega_memory_peak = _function("mega_memory_peak", c_size_t, c_int64)
+mega_memory_mapped = _function("mega_memory_mapped", c_size_t)
+mega_memory_peak = _function("mega_memory_peak", c_size_t)
 mega_memory_available = _function("mega_memory_available", c_size_t, POINTER(c_char_p))
 
 
@@ -1308,6 +1310,7 @@ mega_engine_create = _function(
 mega_engine_allocate = _function("mega_engine_allocate", _checked, POINTER(mega_engine))
 mega_engine_destroy = _function("mega_engine_destroy", None, POINTER(mega_engine))
 mega_engine_options_help = _function("mega_engine_options_help", _checked, POINTER(mega_buffer))
+mega_show_help = _function("mega_show_help", c_bool, c_int, POINTER(POINTER(c_char)), _text)
 
 
 class mega_engine_memory(_Struct):
