@@ -188,7 +188,8 @@ void mega_engine_destroy(mega_engine *e)
         return;
     }
     mega_reader_destroy(e->data.reader);
-    (void)mega_update_wait(e->update); /* other ranks may still read this rank's memory */
+    /* other ranks may still read this rank's memory; after a failure some of them have not begun the exchange */
+    if (!mega_world_failed(e->options.world)) (void)mega_update_wait(e->update);
     engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);

@@ -84,14 +84,15 @@ says 'the 2 ranks of a host have a GPU each' 2 2 --device auto
 says 'computing on cuda:1: ' 2 3 --device cuda:1
 grep -q 'the 2 ranks of a host share it' said.log || note "cuda:1 with two ranks: $(grep computing said.log)"
 
-# --- a call that fails on one rank: all end, with its message and an error
-calls="40 cuMemcpyDtoHAsync_v2:8 cuLaunchKernel:150 cuMemHostAlloc:4"
+# --- a call that fails on one rank: all end, with its message and an error; also where the others go on to exchange
+# weights (launch 101 is the check of a step)
+failing=("${options[@]}" --train-iters 2 --device cuda --zero-stage 2)
+calls="40 cuMemcpyDtoHAsync_v2:8 cuLaunchKernel:101 cuLaunchKernel:150 cuMemHostAlloc:4"
 [ -z "${MEGA_DEVICE_SEEDS:-}" ] || calls="$calls $(seq 90 47 800)"
 for call in $calls; do
     status=0 SECONDS=0
-    ranks 1 "$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda --zero-stage 2 : -n 1 \
-        env MEGA_SOFTWARE_CUDA_FAIL="$call" "$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda \
-        --zero-stage 2 >failed.log 2>&1 </dev/null || status=$?
+    ranks 1 timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${failing[@]}" : -n 1 env MEGA_SOFTWARE_CUDA_FAIL="$call" \
+        timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${failing[@]}" >failed.log 2>&1 </dev/null || status=$?
     [ $SECONDS -lt 60 ] || note "call $call of rank 1 fails: the ranks ended after $SECONDS s"
     case $status in
     0) note "call $call of rank 1 fails, and nobody says so" ;;
