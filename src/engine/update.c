@@ -100,7 +100,7 @@ mega_status engine_make_update(mega_engine *e)
 
 bool engine_reads_late(const mega_engine *e)
 {
-    return e->memory.device != NULL && mega_update_may_be_late(e->update);
+    return e->memory.device != NULL && e->layout->world.size == 1 && mega_update_may_be_late(e->update);
 }
 
 static mega_check_losses late_losses(const mega_engine *e)

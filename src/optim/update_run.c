@@ -78,7 +78,7 @@ mega_update_step *mega_update_step_block(mega_update *u)
 
 bool mega_update_may_be_late(const mega_update *u)
 {
-    return u->layout->world.size == 1 && u->optimizer->builtin != NULL && !optimizer_compresses(u->optimizer);
+    return u->optimizer->builtin != NULL && !optimizer_compresses(u->optimizer);
 }
 
 int mega_update_num_instructions(const mega_update *u)

@@ -27,7 +27,7 @@ BODY double loss_of_step(const mega_check_args *a)
     if (l->sums == NULL) return a->loss;
     for (int64_t i = 0; i < l->count; i++) {
         const double weight = l->sums[2 * i + 1];
-        if (l->coefficient[i] != 0.0) loss += l->coefficient[i] * (weight > 0.0 ? l->sums[2 * i] / weight : 0.0);
+        if (l->coefficient[i] != 0.0) loss += l->coefficient[i] * (weight != 0.0 ? l->sums[2 * i] / weight : 0.0);
     }
     return loss;
 }
@@ -39,7 +39,7 @@ BODY double correction_of_step(const mega_check_args *a)
     if (l->sums == NULL || l->positions == 0.0) return a->correction;
     while (i < l->count && l->coefficient[i] == 0.0) i++;
     const double weight = i < l->count ? l->sums[2 * i + 1] : 0.0;
-    return weight > 0.0 ? a->correction * (l->positions / weight) : 0.0;
+    return weight != 0.0 ? a->correction * (l->positions / weight) : 0.0;
 }
 
 KERNEL(check, mega_check_args, 32)

@@ -8,7 +8,6 @@
 
 enum {
     PINNED_BYTES = MEGA_CUDA_PINNED_BYTES - MEGA_CUDA_STAGING_BYTES,
-    LEAST_CAPABILITY = 8,
     MUCH = 20 /* a part of the memory */
 };
 
@@ -491,81 +490,6 @@ static void gpu_close(mega_device *device)
     mega_free(g);
 }
 
-static mega_status count_devices(const mega_cuda_driver *cuda, int *out)
-{
-    *out = 0;
-    MEGA_TRY(mega_cuda_check(cuda, cuda->init(0), "cuda: starting NVIDIA's driver"));
-    return mega_cuda_check(cuda, cuda->device_count(out), "cuda: the number of GPUs");
-}
-
-mega_status mega_cuda_count(int *out)
-{
-    mega_cuda_driver cuda;
-    *out = 0;
-    MEGA_TRY(mega_cuda_library_load(&cuda));
-    return count_devices(&cuda, out);
-}
-
-static mega_status find_device(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *out)
-{
-    int count;
-    char advice[MEGA_CUDA_ADVICE];
-    MEGA_TRY(count_devices(cuda, &count));
-    if (count == 0) return mega_cuda_check(cuda, CU_NO_DEVICE, "cuda");
-    mega_cuda_no_device(advice);
-    if (ordinal < 0 || ordinal >= count)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "cuda:%lld: the driver shows %d GPU%s, numbered from 0%s",
-                         (long long)ordinal, count, count == 1 ? "" : "s", advice);
-    return mega_cuda_check(cuda, cuda->device_get(out, (int)ordinal), "cuda: a GPU");
-}
-
-/* Refuses a GPU that the kernels cannot run on. */
-static mega_status gpu_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, mega_cuda_info *out)
-{
-    int major = 0, minor = 0;
-    *out = (mega_cuda_info){.name = ""};
-    MEGA_TRY(find_device(cuda, ordinal, id));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_name(out->name, sizeof out->name, *id), "cuda: the name of a GPU"));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&major, CU_CAPABILITY_MAJOR, *id), out->name));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&minor, CU_CAPABILITY_MINOR, *id), out->name));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->device_memory(&out->bytes, *id), out->name));
-    out->capability = 10 * major + minor;
-    if (major >= LEAST_CAPABILITY) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "cuda:%lld is %s, compute capability %d.%d; the kernels need 8.0 (A100, RTX 30) or newer",
-                     (long long)ordinal, out->name, major, minor);
-}
-
-/* Loads the driver and looks at a GPU. */
-static mega_status gpu_look(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info *out)
-{
-    cu_device id;
-    if (mega_cuda_images_bytes == 0) {
-        cuda_images none = {.text = NULL};
-        return mega_cuda_images_open(&none);
-    }
-    MEGA_TRY(mega_cuda_library_load(cuda));
-    return gpu_look_at(cuda, ordinal, &id, out);
-}
-
-mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info *out)
-{
-    mega_cuda_driver cuda;
-    return gpu_look(ordinal, &cuda, out);
-}
-
-mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
-{
-    mega_cuda_driver cuda;
-    mega_cuda_info gpu;
-    int version = 0;
-    MEGA_TRY(gpu_look(ordinal, &cuda, &gpu));
-    MEGA_TRY(mega_cuda_check(&cuda, cuda.driver_version(&version), gpu.name));
-    snprintf(text, MEGA_CUDA_TEXT, "%s, compute capability %d.%d, %.4g GB, driver for CUDA %d.%d", gpu.name,
-             gpu.capability / 10, gpu.capability % 10, (double)gpu.bytes * 1e-9, version / 1000, version % 1000 / 10);
-    return MEGA_OK;
-}
-
 /* What a GPU that is open has, in its context. */
 static mega_status take_own(mega_cuda_gpu *g)
 {
@@ -624,7 +548,7 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
     pthread_mutex_init(&g->lock, NULL);
     mega_status st = mega_cuda_images_open(&g->images);
     if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);
-    if (st == MEGA_OK) st = gpu_look_at(&g->cuda, ordinal, &g->id, &gpu);
+    if (st == MEGA_OK) st = mega_cuda_look_at(&g->cuda, ordinal, &g->id, &gpu);
     if (st == MEGA_OK) snprintf(g->name, sizeof g->name, "cuda:%lld", (long long)ordinal);
     if (st == MEGA_OK) st = gpu_take(g);
     if (st == MEGA_OK) {

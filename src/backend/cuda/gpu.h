@@ -17,6 +17,11 @@ mega_status mega_cuda_check(const mega_cuda_driver *cuda, cu_result result, cons
 enum { MEGA_CUDA_ADVICE = 384 };
 void mega_cuda_no_device(char text[MEGA_CUDA_ADVICE]);
 
+/* ---- devices.c ---- */
+
+/* Finds a GPU by its number and says what it is; refuses one that the kernels cannot run on. */
+mega_status mega_cuda_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, mega_cuda_info *out);
+
 /* ---- images.c ---- */
 
 /* The program's PTX, NUL after each: "//@ NAME" is the first line of that of NAME.cu. Made by the build

@@ -411,11 +411,6 @@ ONE(mean_pool2d_grad, mega_mean_pool2d_grad_args,
 ONE(adamw, mega_adamw_args, elements(TYPED(adamw), 1, a->count))
 ONE(sgd, mega_sgd_args, elements(TYPED(sgd), 1, a->count))
 
-CALL(norm, mega_norm_args)
-{
-    return by_chunks("norm_chunks", "norm_total", 3, a->count);
-}
-
 CALL(zero, mega_zero_args)
 {
     return elements(TYPED(zero), 1, a->count);
@@ -460,11 +455,6 @@ static mega_cuda_call by_square(const char *kernel, int64_t size)
     return c;
 }
 
-CALL(lamb_moments, mega_lamb_moments_args)
-{
-    return by_chunks("lamb_moments_chunks", "lamb_moments_total", 2, a->count);
-}
-
 CALL(lamb_ratio, mega_lamb_ratio_args)
 {
     (void)a;
@@ -481,16 +471,6 @@ CALL(running, mega_running_args)
     return elements(TYPED(running), 1, a->count);
 }
 
-CALL(state_sums, mega_state_sums_args)
-{
-    return by_chunks("state_sums_chunks", "state_sums_total", 4, a->count);
-}
-
-CALL(matrix_squares, mega_matrix_squares_args)
-{
-    return by_chunks("matrix_squares_chunks", "matrix_squares_total", 1, a->count);
-}
-
 CALL(matrix_scale, mega_matrix_scale_args)
 {
     return elements("matrix_scale", 1, a->count);
@@ -505,6 +485,17 @@ CALL(polynomial, mega_polynomial_args)
 {
     return by_square("polynomial", a->size);
 }
+
+/* Of kernels whose blocks sum a chunk each, which a second launch adds. */
+#define CHUNKS_CALL(name, sums)                                            \
+    CALL(name, mega_##name##_args)                                         \
+    {                                                                      \
+        return by_chunks(#name "_chunks", #name "_total", sums, a->count); \
+    }
+CHUNKS_CALL(norm, 3)
+CHUNKS_CALL(lamb_moments, 2)
+CHUNKS_CALL(state_sums, 4)
+CHUNKS_CALL(matrix_squares, 1)
 
 #define FORMULA_ROW(name, ...) ROW_OF(name, formulas),
 #define ROW(name)              ROW_OF(name, name)

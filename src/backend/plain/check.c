@@ -18,10 +18,10 @@ static bool check_is_held(double x)
 }
 
 /* A loss is its sum divided by its weight. */
-static double loss_of(const mega_check_losses *l, int64_t i)
+static double loss_of_sums(const mega_check_losses *l, int64_t i)
 {
     const double weight = l->sums[2 * i + 1];
-    return weight > 0 ? l->sums[2 * i] / weight : 0;
+    return weight != 0 ? l->sums[2 * i] / weight : 0;
 }
 
 static double loss_of_step(const mega_check_args *a)
@@ -30,7 +30,7 @@ static double loss_of_step(const mega_check_args *a)
     double loss = 0;
     if (l->sums == NULL) return a->loss;
     for (int64_t i = 0; i < l->count; i++)
-        if (l->coefficient[i] != 0) loss += l->coefficient[i] * loss_of(l, i);
+        if (l->coefficient[i] != 0) loss += l->coefficient[i] * loss_of_sums(l, i);
     return loss;
 }
 
@@ -41,7 +41,7 @@ static double correction_of_step(const mega_check_args *a)
     if (l->sums == NULL || l->positions == 0) return a->correction;
     while (i < l->count && l->coefficient[i] == 0) i++;
     const double weight = i < l->count ? l->sums[2 * i + 1] : 0;
-    return weight > 0 ? a->correction * (l->positions / weight) : 0;
+    return weight != 0 ? a->correction * (l->positions / weight) : 0;
 }
 
 static void plain_check_run(const mega_queue *queue, const void *args)

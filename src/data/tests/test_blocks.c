@@ -231,7 +231,7 @@ static void too_little_text_is_refused(void **state)
     write_source(&validation, "v.txt", "abc");
     mega_blocks_options o = options(&train, &validation);
     assert_int_equal(mega_blocks_build(&o, &b), MEGA_ERR_USAGE);
-    assert_non_null(strstr(mega_error_message(), "v.txt) have 1 texts with 3 tokens"));
+    assert_non_null(strstr(mega_error_message(), "v.txt) have 1 text with 3 tokens"));
     o = options(&train, NULL);
     o.validation_percent = 5;
     assert_int_equal(mega_blocks_build(&o, &b), MEGA_ERR_USAGE);
