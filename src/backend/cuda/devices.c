@@ -51,7 +51,7 @@ mega_status mega_cuda_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_
 }
 
 /* Loads the driver and looks at a GPU. */
-static mega_status look(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info *out)
+static mega_status look_at_gpu(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info *out)
 {
     cu_device id;
     if (mega_cuda_images_bytes == 0) {
@@ -65,7 +65,7 @@ static mega_status look(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info 
 mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info *out)
 {
     mega_cuda_driver cuda;
-    return look(ordinal, &cuda, out);
+    return look_at_gpu(ordinal, &cuda, out);
 }
 
 mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
@@ -73,7 +73,7 @@ mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
     mega_cuda_driver cuda;
     mega_cuda_info gpu;
     int version = 0;
-    MEGA_TRY(look(ordinal, &cuda, &gpu));
+    MEGA_TRY(look_at_gpu(ordinal, &cuda, &gpu));
     MEGA_TRY(mega_cuda_check(&cuda, cuda.driver_version(&version), gpu.name));
     snprintf(text, MEGA_CUDA_TEXT, "%s, compute capability %d.%d, %.4g GB, driver for CUDA %d.%d", gpu.name,
              gpu.capability / 10, gpu.capability % 10, (double)gpu.bytes * 1e-9, version / 1000, version % 1000 / 10);
