@@ -47,7 +47,7 @@ static mega_status describe_generation(mega_engine *e, const mega_model *model, 
     return st;
 }
 
-/* model: of a generation. */
+/* `model` is read for a generation only. */
 static mega_status describe_program(mega_engine *e, const mega_model_parts *parts, const mega_model *model, int chunk,
                                     engine_kind kind)
 {

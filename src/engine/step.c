@@ -201,7 +201,7 @@ static mega_status read_batch(mega_engine *e, const mega_step_result *out)
  *                 step, known only after its last forward: M counts the positions of these micro-batches.
  *   correction    after the sum: 1 / loss scale, times M / what M should have been (micro-batches that the step had, or
  *                 the weight of its loss over D), times what is left to divide by with prescale_gradients.
- *   clip_factor   min(1, clip / (norm + 1e-6)) of the norm of the corrected gradients (optim/update_check.c).
+ *   clip_factor   min(1, clip / (norm + 1e-6)) of the norm of the corrected gradients (backend/plain/check.c).
  *
  * So the gradient of the step is sum * correction, and optimizers read sum * correction * clip_factor (grad_factor). */
 static mega_status train_batch(mega_engine *e, mega_step_result *out)

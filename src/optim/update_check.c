@@ -1,4 +1,4 @@
-/* The check of a step: whether its loss and gradients are finite, and the factor that clips the gradients. */
+/* Calls the kernel that checks a step (backend/plain/check.c), and reads what became of it. */
 #include "megalith/device_memory.h"
 #include "update_impl.h"
 

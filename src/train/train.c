@@ -121,7 +121,7 @@ static mega_status after_iteration(trainer *t, bool *left)
     return MEGA_OK;
 }
 
-/* tasks has no --skip-train. */
+/* Names the option that leaves out the training: tasks has --epochs 0 for it. */
 static const char *why_untrained(const trainer *t)
 {
     return mega_train_classifies(t->cfg) ? "--epochs 0" : "--skip-train";

@@ -73,8 +73,8 @@ if [ -n "$named" ]; then
     failures=$((failures + 1))
 fi
 
-# Only graph/, params/ and comm/ may depend on the size of an axis or on the ZeRO stage; these rooms must not ask for
-# them.
+# Only graph/, params/ and comm/ may ask whether an axis has one rank, and for the ZeRO stage; these rooms may divide by
+# its size, but must not decide by it.
 asks=$(cd "$MEGA_SOURCE/src" && grep -nE 'size (>|<=) 1\b|size [=!]= 1\b|size (<|>=) 2\b|zero_stage' -r \
     --include='*.[ch]' layers model optim ckpt data |
     grep -v '/tests/')

@@ -1,6 +1,6 @@
-/* The functions and types of cuBLASLt (libcublasLt.so.13 or .12) that megalith uses, declared by megalith itself and
- * loaded at run time, as those of the driver (driver.h). Matrices are by columns there: a product of rows, c = a
- * b^T, is asked for as c^T = b a^T. */
+/* The functions and types of cuBLASLt (libcublasLt.so.13 or .12) that matrix products of GPUs may use, declared by
+ * megalith itself. Only the software device has them so far: products are kernels of our own. Matrices are by columns
+ * there: a product of rows, c = a b^T, is asked for as c^T = b a^T. */
 #ifndef MEGALITH_CUDA_CUBLASLT_CALLS_H
 #define MEGALITH_CUDA_CUBLASLT_CALLS_H
 

@@ -8,7 +8,7 @@
 
 enum {
     PINNED_BYTES = MEGA_CUDA_PINNED_BYTES - MEGA_CUDA_STAGING_BYTES,
-    MUCH = 20 /* a part of the memory */
+    NOTED_SHARE = 20 /* 1/20 of the memory: so much taken by others is worth a word in a message */
 };
 
 static mega_cuda_gpu *gpu_of(mega_device *device)
@@ -23,7 +23,7 @@ static cu_address address(const void *at)
 
 /* ---- the first failure ---- */
 
-/* Keeps it for gpu_finish; work after it has no meaning. */
+/* Notes the first failure, which gpu_finish returns; results of later work have no meaning. */
 static bool keep(mega_cuda_gpu *g, mega_status st)
 {
     if (st != MEGA_OK && g->failed.code == MEGA_OK) mega_error_get_of(st, &g->failed);
@@ -48,7 +48,7 @@ static bool gpu_enter_to_write(mega_cuda_gpu *g, size_t bytes)
     return g->is_entered;
 }
 
-/* For what ends, also after a failure. */
+/* To free what the GPU has, also after a failure. */
 static bool gpu_enter_to_end(mega_cuda_gpu *g)
 {
     pthread_mutex_lock(&g->lock);
@@ -56,7 +56,7 @@ static bool gpu_enter_to_end(mega_cuda_gpu *g)
     return g->is_entered;
 }
 
-/* For work that comes after all that was written. */
+/* To queue work after all that was written before. */
 static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
 {
     if (!gpu_enter_to_write(g, bytes)) return false;
@@ -100,7 +100,7 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
     if (g->cuda.memory_info(&left, &all) != CU_OK) left = all = 0;
     const int n = snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
                            (double)bytes * 1e-6, what, (double)all * 1e-6, (double)left * 1e-6);
-    if (left > 0 && all - g->left > all / MUCH)
+    if (left > 0 && all - g->left > all / NOTED_SHARE)
         snprintf(text + n, sizeof text - (size_t)n, "; other processes and the driver had %.4g MB before this one",
                  (double)(all - g->left) * 1e-6);
     mega_status st = mega_cuda_check(&g->cuda, g->cuda.memory_alloc(&at, bytes), text);

@@ -1,5 +1,5 @@
-/* The functions and types of NCCL (libnccl.so.2) that megalith uses, declared by megalith itself and loaded at run
- * time, as those of the driver (driver.h). They exist since NCCL 2.7. */
+/* The functions and types of NCCL (libnccl.so.2) that exchanges of GPUs will use, declared by megalith itself. Only the
+ * software device has them so far: exchanges go through host memory (comm/staging.c). They exist since NCCL 2.7. */
 #ifndef MEGALITH_CUDA_NCCL_CALLS_H
 #define MEGALITH_CUDA_NCCL_CALLS_H
 

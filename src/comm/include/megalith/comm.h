@@ -1,9 +1,10 @@
 /* The processes that train together, the layout of ranks, and named collectives. All communication goes through here.
  *
  * A world consists of the processes that a launcher started (mpirun, mpiexec, srun); without a launcher it is this
- * process alone. Messages are MPI point-to-point messages. The collectives are implemented on top of them: every sum is
- * taken in the order of ranks, 16-bit numbers are summed in float and rounded once, so the same layout gives the same
- * bits with any MPI library. Nothing blocks inside MPI: waiting polls, checks the clock and yields the core. */
+ * process alone. Messages are MPI point-to-point messages, or copies in memory that ranks of a host share. The
+ * collectives are implemented on top of them: every sum is taken in the order of ranks, 16-bit numbers are summed in
+ * float and rounded once, so the same layout gives the same bits with any MPI library. Nothing blocks inside MPI:
+ * waiting polls, checks the clock and yields the core. */
 #ifndef MEGALITH_COMM_H
 #define MEGALITH_COMM_H
 

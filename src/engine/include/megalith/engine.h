@@ -120,7 +120,7 @@ bool mega_show_help(int argc, char **argv, const char *usage);
 typedef struct mega_engine_memory {
     size_t weights;   /* 16-bit weights; 0 if programs read the masters directly */
     size_t masters;   /* parameters in the accumulation type (F32, or F64) */
-    size_t gradients; /* gradients, in the accumulation type */
+    size_t gradients; /* gradients, in the type in which they are held, and scratch of the update */
     size_t moments;   /* optimizer states */
     size_t saved;     /* activations kept for the backward pass, for all micro-batches in flight */
     size_t scratch;   /* all other tensors that programs compute */
