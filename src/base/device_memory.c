@@ -97,8 +97,7 @@ void mega_device_free(void *block, size_t bytes)
         mega_pages_free(block, bytes);
         return;
     }
-    device->free(device, block);
-    pthread_mutex_lock(&blocks.lock);
+    pthread_mutex_lock(&blocks.lock); /* first: once it is free, another thread may be given this address */
     const int i = device_block_of(block), last = atomic_load(&blocks.count) - 1;
     blocks.block[i] = blocks.block[last];
     atomic_store(&blocks.count, last);
@@ -107,6 +106,7 @@ void mega_device_free(void *block, size_t bytes)
         blocks.block = NULL;
     }
     pthread_mutex_unlock(&blocks.lock);
+    device->free(device, block);
 }
 
 /* ---- devices ---- */

@@ -95,6 +95,7 @@ void comm_stage_in(const comm_stage *s, size_t at, const void *from, size_t byte
 {
     struct comm_staging *all = s->world->staging;
     mega_device *device = all->block[s->number].device;
+    if (bytes == 0) return; /* nothing would wait */
     mega_device_receive(device, s->data + at, from, bytes);
     count_copy(all, bytes);
     for (int i = 0; i < all->count; i++)

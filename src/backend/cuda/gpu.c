@@ -1,4 +1,5 @@
-/* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, all in one stream. */
+/* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, all in one stream but for what
+ * the host writes (writes.c). */
 #include "gpu.h"
 #include "megalith/assert.h"
 #include "megalith/cuda.h"

@@ -121,7 +121,7 @@ typedef struct mega_cuda_gpu {
     const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
     mega_recording *recording; /* into which work is recorded; NULL: it is queued */
     mega_error_record failed;  /* code MEGA_OK: nothing */
-    char name[128];            /* "cuda:0, NVIDIA H100 PCIe" */
+    char name[128];            /* "cuda:0" */
 } mega_cuda_gpu;
 
 /* Queues a launch; a failure is kept until the device is finished. */

@@ -73,6 +73,10 @@ static const struct {
     {CU_NOT_LICENSED, MEGA_ERR_UNSUPPORTED, "this virtual GPU has no licence; nvidia-smi -q shows its licence server"},
     {CU_NO_BINARY_FOR_GPU, MEGA_ERR_IO, "a newer driver may know this GPU"},
     {CU_UNSUPPORTED_PTX_VERSION, MEGA_ERR_IO, "a newer driver may know this GPU"},
+    {CU_JIT_COMPILER_NOT_FOUND, MEGA_ERR_UNSUPPORTED,
+     "the driver's library libnvidia-ptxjitcompiler.so.1 is missing, which compiles the kernels for this GPU: install "
+     "the "
+     "driver's compute libraries, in a container with NVIDIA_DRIVER_CAPABILITIES=compute,utility"},
     {CU_ECC_UNCORRECTABLE, MEGA_ERR_IO,
      "the GPU's memory is damaged (nvidia-smi -q -d ECC; Xid 48, 63, 94 or 95 in dmesg): resume from the last "
      "checkpoint on another GPU, and reset this one (nvidia-smi -r)"},

@@ -26,8 +26,8 @@ typedef struct mega_cuda_loaded {
 } mega_cuda_loaded;
 mega_cuda_loaded mega_cuda_loaded_get(mega_device *device);
 
-/* Sets `text` to "NVIDIA H100 PCIe, compute capability 9.0, driver 12.4" for a GPU that mega_cuda_open would open, and
- * fails as it does for another one. */
+/* Sets `text` to "NVIDIA H100 PCIe, compute capability 9.0, 85 GB, driver for CUDA 12.4" for a GPU that mega_cuda_open
+ * would open, and fails as it does for another one. */
 MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT]);
 
 /* Sets *out to the number of GPUs that the driver shows. Fails if there is no driver. */
