@@ -24,11 +24,23 @@ mega_status mega_param_group_check(const char *text)
     return text[0] != ':' ? MEGA_OK : MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\": no pattern", text);
 }
 
-/* Replaces that of backend/, whose kernels are not linked: there is no GPU. */
+/* Replace those of backend/, whose kernels are not linked: there is no GPU. */
+mega_status mega_cuda_count(int *out)
+{
+    *out = 0;
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "no driver");
+}
+
 mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT])
 {
     snprintf(text, MEGA_CUDA_TEXT, "cuda:%lld", (long long)ordinal);
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "%s: no driver", text);
+}
+
+/* Replaces that of comm/. */
+double mega_world_code_scale(void)
+{
+    return 1;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,6 +3,8 @@
 # There may be more ranks than cores. The launcher belongs to the MPI library of the build; without MPI the script is
 # skipped. $mpi_kind is openmpi or mpich.
 . "$MEGA_SOURCE/tests/kit/load.sh"
+# In a far build ranks exchange the memory of a device by copies in memory of the host, which no plan counts.
+is_far() { grep -qx 'MEGA_FAR:BOOL=ON' "$MEGA_BUILD/CMakeCache.txt"; }
 mpi_launcher() { # what its --version says, its names: the first of them that is it
     local says=$1 name
     shift
