@@ -1,5 +1,5 @@
-/* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, all in one stream but for what
- * the host writes (writes.c). */
+/* A GPU as a device of an engine: its memory, copies through pinned memory, and launches, in one stream; what the host
+ * writes is copied by another (writes.c). */
 #include "gpu.h"
 #include "megalith/assert.h"
 #include "megalith/cuda.h"
