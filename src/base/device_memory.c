@@ -255,11 +255,3 @@ void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t
     else
         d->read_rows(d, host, device, pitch, (size_t)rows, bytes);
 }
-
-void mega_device_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, int64_t rows, size_t bytes)
-{
-    mega_device *const d = mega_device_of(to);
-    if (d == NULL) copy_rows(to, to_pitch, from, from_pitch, (size_t)rows, bytes);
-    else
-        d->copy_rows(d, to, to_pitch, from, from_pitch, (size_t)rows, bytes);
-}

@@ -1,15 +1,15 @@
 /* Runs of a program as one piece of work of a device: the launches of a forward or a backward are recorded when it runs
  * for the second time, and replayed from then on. What changes between runs is not in their arguments but in memory of
- * the device (control.c); what an instruction on a held gradient is told by the host chooses one of two recordings. The
- * first run loads the kernels, which no recording may. */
+ * the device (control.c). One thing is: the first micro-batch of a step sets held gradients and later ones add to them,
+ * so each has a recording. The first run loads the kernels, which a recording cannot do. */
 #include "megalith/device_memory.h"
 #include "program_impl.h"
 
 enum { PASSES = 2, VARIANTS = 2 }; /* forward, backward; later micro-batches of a step, the first */
 
 struct program_recording {
-    bool has_run;
-    mega_recording *work; /* NULL: not recorded yet */
+    bool has_run, was_refused;
+    mega_recording *work; /* NULL: not recorded */
 };
 
 /* Whether the host has no part in an instruction but to launch its kernels. */
@@ -74,9 +74,10 @@ mega_status mega_recording_run(mega_program *p, int slot, int begin, int end)
     const int pass = begin > 0 ? 1 : 0;
     const int variant = p->step.first_micro_batch && keeps_gradients(p, begin, end) ? 1 : 0;
     program_recording *r = &p->recording[(slot * PASSES + pass) * VARIANTS + variant];
-    if (r->has_run && r->work == NULL && device->record(device)) {
+    if (r->has_run && r->work == NULL && !r->was_refused && device->record(device)) {
         const mega_status st = launch_all(p, slot, begin, end);
         r->work = device->record_end(device);
+        r->was_refused = r->work == NULL;
         MEGA_TRY(st);
     }
     if (r->work == NULL) MEGA_TRY(launch_all(p, slot, begin, end));

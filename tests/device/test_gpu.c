@@ -83,10 +83,6 @@ static int memory_works(void)
     assert_memory_equal(seen, host + 7, 3);
     assert_memory_equal(seen + 100, host, 20);
     assert_int_equal(seen[200], host[1000]);
-    mega_device_copy_rows(a, 30, b, 100, ROWS, 10);
-    mega_device_fill(seen, 0, 10 * ROWS);
-    mega_device_read_rows(seen, a, 30, ROWS, 10);
-    assert_memory_equal(seen, host, (size_t)ROWS * 10);
     good(mega_device_finish(device));
     mega_device_free(a, LARGE);
     mega_device_free(b, LARGE);
@@ -127,18 +123,16 @@ static int rows_work(void)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const size_t rows = shapes[i][0], bytes = shapes[i][1], pitch = shapes[i][2];
         unsigned char *host = malloc(rows * bytes), *seen = calloc(rows, bytes);
-        char *a = taken(rows * pitch), *b = taken(rows * (pitch + 1));
+        char *a = taken(rows * pitch);
         fill_with(host, rows * bytes, (unsigned)i);
         mega_device_fill(a, 0x55, rows * pitch);
         mega_device_write_rows(a, pitch, host, (int64_t)rows, bytes);
-        mega_device_copy_rows(b, pitch + 1, a, pitch, (int64_t)rows, bytes);
-        mega_device_read_rows(seen, b, pitch + 1, (int64_t)rows, bytes);
+        mega_device_read_rows(seen, a, pitch, (int64_t)rows, bytes);
         assert_memory_equal(seen, host, rows * bytes);
         mega_device_read(seen, a + bytes, 1); /* between the rows */
         assert_int_equal(seen[0], 0x55);
         good(mega_device_finish(device));
         mega_device_free(a, rows * pitch);
-        mega_device_free(b, rows * (pitch + 1));
         free(host);
         free(seen);
     }
@@ -289,6 +283,13 @@ static mega_recording *record_sum(float *y, const float *x)
     return device->record_end(device);
 }
 
+/* What could not be recorded is asked for once more, by itself. */
+static void sum_again(const mega_recording *r, float *y, const float *x)
+{
+    if (r != NULL) device->replay(device, r);
+    for (int i = 0; r == NULL && i < RECORDED; i++) add_to(y, x);
+}
+
 /* What is recorded is not done; each replay does it, with what is in memory then. Returns false after a failure. */
 static bool recordings_are_right(void)
 {
@@ -297,15 +298,15 @@ static bool recordings_are_right(void)
     for (int i = 0; i < NUMBERS; i++) x[i] = number(i);
     mega_device_write(block, x, sizeof x);
     mega_recording *const r = record_sum(block + NUMBERS, block);
-    for (int i = 0; r != NULL && i < 2; i++) device->replay(device, r);
+    for (int i = 0; i < 2; i++) sum_again(r, block + NUMBERS, block);
     for (int i = 0; i < NUMBERS; i++) x[i] *= 2;
     mega_device_write(block, x, sizeof x);
-    if (r != NULL) device->replay(device, r);
+    sum_again(r, block + NUMBERS, block);
     mega_device_read(seen, block + NUMBERS, sizeof seen);
     const bool is_good = mega_device_finish(device) == MEGA_OK;
     for (int i = 0; i < NUMBERS && is_good; i++)
         if (!(fabs((double)(seen[i] - RECORDED * 2 * x[i])) < 1e-5)) fail_msg("%g, not %g", seen[i], 6 * x[i]);
-    if (is_good) assert_int_equal(device->recorded.launches, RECORDED);
+    if (is_good) assert_int_equal(device->recorded.launches, r != NULL ? RECORDED : 0);
     device->forget(device, r);
     assert_int_equal(device->recorded.recordings, 0);
     mega_device_free(block, 2 * sizeof x);

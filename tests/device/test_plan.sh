@@ -20,7 +20,8 @@ apart() {
     taken=$(grep -oE '[0-9]+ bytes at most' "$name.log" | grep -oE '^[0-9]+')
     awk -v planned="${planned:-0}" -v taken="${taken:-0}" -v context=$context 'BEGIN {
         planned -= context; d = planned - taken; d = d < 0 ? -d : d
-        exit !(taken > 0 && d <= 0.01 * taken) }' || note "$name: planned ${planned:-nothing} with $context of context, taken ${taken:-nothing}"
+        exit !(taken > 0 && d <= 0.01 * taken) }' ||
+        note "$name: planned ${planned:-nothing} with $context of context, taken ${taken:-nothing}"
 }
 apart fp32
 apart bf16 --bf16

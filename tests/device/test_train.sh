@@ -30,10 +30,17 @@ same_bits() { # NAME OPTIONS…: with graphs and without
     for file in $1_graphs/iter_*/*.safetensors; do
         cmp "$file" "$1_launches/${file#*/}" || note "$1: another $file with graphs than without"
     done
-    grep -qE "graphs on the GPU: $graphs, with [0-9]{2,} launches" $1_graphs.log || note "$1: not $graphs graphs: $(grep graphs $1_graphs.log)"
+    grep -qE "graphs on the GPU: $graphs, with [0-9]{2,} launches" $1_graphs.log ||
+        note "$1: not $graphs graphs: $(grep graphs $1_graphs.log)"
     ! grep -q 'graphs on the GPU' $1_launches.log || note "$1: graphs, though none were asked for"
 }
 graphs=2 same_bits fp32 --hidden-dropout 0.1 --attention-dropout 0.1
+# A graph for which there is no memory is not needed.
+MEGA_SOFTWARE_CUDA_FAIL=cuGraphInstantiateWithFlags:1 MEGA_SOFTWARE_CUDA_ERROR=2 train refused --hidden-dropout 0.1 \
+    --attention-dropout 0.1 --device cuda
+cmp refused.losses fp32_launches.losses || note "other losses where a graph has no memory: $(tail -2 refused.log)"
+grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graphs on the GPU: 1, with' refused.log ||
+    note "no word of the graph that was refused: $(grep -i graph refused.log)"
 graphs=4 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
 
 for optimizer in sgd lamb muon lion; do

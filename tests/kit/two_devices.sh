@@ -10,7 +10,10 @@ train() {
     local name=$1
     shift
     # shellcheck disable=SC2154  # of the script that reads this file
-    timeout 600 "$MEGALITH" "${command:-pretrain_gpt}" "${options[@]}" "$@" >"$name.log" 2>&1 || { note "$name: $(tail -2 "$name.log")"; return 1; }
+    timeout 600 "$MEGALITH" "${command:-pretrain_gpt}" "${options[@]}" "$@" >"$name.log" 2>&1 || {
+        note "$name: $(tail -2 "$name.log")"
+        return 1
+    }
     grep -oE '([a-z]+ loss|[a-z]+ loss value|grad norm): [0-9.E+-]+' "$name.log" | awk '{ print $NF }' >"$name.losses"
     grep -oE 'loss scale: [0-9.E+-]+' "$name.log" >"$name.scales"
 }

@@ -3,6 +3,7 @@
 #include "gpu.h"
 #include "megalith/assert.h"
 #include "megalith/cuda.h"
+#include "megalith/log.h"
 #include "megalith/memory.h"
 
 #include <stdio.h>
@@ -223,26 +224,6 @@ static void gpu_copy(mega_device *device, void *to, const void *from, size_t byt
     gpu_leave(g);
 }
 
-static void gpu_copy_rows(mega_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                          size_t rows, size_t bytes)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    const bool is_one = to_pitch <= CU_MOST_PITCH && from_pitch <= CU_MOST_PITCH;
-    for (size_t r = 0; r < rows && !is_one; r++)
-        gpu_copy(device, (char *)to + r * to_pitch, (const char *)from + r * from_pitch, bytes);
-    const cu_copy_2d what = {.from_kind = CU_DEVICE,
-                             .from = address(from),
-                             .from_pitch = from_pitch,
-                             .to_kind = CU_DEVICE,
-                             .to = address(to),
-                             .to_pitch = to_pitch,
-                             .bytes = bytes,
-                             .rows = rows};
-    if (gpu_enter(g, is_one ? rows * bytes : 0))
-        (void)is_done(g, g->cuda.copy_2d(&what, g->stream), "a copy of rows in it");
-    gpu_leave(g);
-}
-
 static void gpu_fill(mega_device *device, void *to, int byte, size_t bytes)
 {
     mega_cuda_gpu *g = gpu_of(device);
@@ -358,12 +339,18 @@ static bool gpu_record(mega_device *device)
     return is_good;
 }
 
-/* Makes of a graph what can be launched. */
+/* Makes of a graph what can be launched; returns false, after a failure or without one, if it is not. */
 static bool make_launchable(mega_cuda_gpu *g, cu_graph graph, mega_recording *r)
 {
     size_t before = 0, after = 0, all;
     (void)g->cuda.memory_info(&before, &all);
-    if (!is_done(g, g->cuda.graph_instantiate(&r->exec, graph, 0), "making a graph of its work")) return false;
+    const cu_result made = g->cuda.graph_instantiate(&r->exec, graph, 0);
+    if (made == CU_OUT_OF_MEMORY) { /* the run needs no graph */
+        mega_warn("%s: no memory for a graph of %lld launches, which are made one by one", g->name,
+                  (long long)r->launches);
+        return false;
+    }
+    if (!is_done(g, made, "making a graph of its work")) return false;
     (void)g->cuda.memory_info(&after, &all);
     r->bytes = before > after ? before - after : 0;
     g->device.recorded.recordings++;
@@ -531,7 +518,6 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .copy = gpu_copy,
                               .write_rows = gpu_write_rows,
                               .read_rows = gpu_read_rows,
-                              .copy_rows = gpu_copy_rows,
                               .fill = gpu_fill,
                               .host_alloc = gpu_host_alloc,
                               .host_free = gpu_host_free,

@@ -42,8 +42,6 @@ struct mega_device {
     /* The same of several rows: those of the host follow each other, those of the device are `pitch` bytes apart. */
     void (*write_rows)(mega_device *device, void *to, size_t pitch, const void *host, size_t rows, size_t bytes);
     void (*read_rows)(mega_device *device, void *host, const void *from, size_t pitch, size_t rows, size_t bytes);
-    void (*copy_rows)(mega_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t rows,
-                      size_t bytes);
     void (*fill)(mega_device *device, void *to, int byte, size_t bytes);
     /* pinned memory of the host, and copies between it and the device; see mega_device_send */
     mega_status (*host_alloc)(mega_device *device, void **out, size_t bytes, const char *what);
@@ -54,7 +52,8 @@ struct mega_device {
     void (*close)(mega_device *device);
     /* Between `record` and `record_end`, kernels, copies within the device and fills that this thread asks for are not
      * done but recorded, with the arguments that they have now; it writes, reads and waits for nothing meanwhile.
-     * `replay` asks for all of it, any number of times. record returns false, and record_end NULL, after a failure. */
+     * `replay` asks for all of it, any number of times. record returns false after a failure; record_end returns NULL
+     * then, and where there is no memory for a recording, of which nothing has been done. */
     bool (*record)(mega_device *device);
     mega_recording *(*record_end)(mega_device *device);
     void (*replay)(mega_device *device, const mega_recording *recording);
@@ -110,8 +109,6 @@ void mega_device_fill(void *device, int byte, size_t bytes);
  * device. A device does them in one piece of work for some MiB. */
 void mega_device_write_rows(void *device, size_t pitch, const void *host, int64_t rows, size_t bytes);
 void mega_device_read_rows(void *host, const void *device, size_t pitch, int64_t rows, size_t bytes);
-/* The same within a device. */
-void mega_device_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, int64_t rows, size_t bytes);
 
 /* Whether the host can read and write what is at this address in place. Work that only the host can do (a custom op, a
  * row that a file is written from) works in place where this is so and on copies where it is not. Of NULL: whether an
