@@ -357,7 +357,7 @@ bool train_has_gpu(const trainer *t);
 size_t train_gpu_bytes(const trainer *t, const char **name); /* of its memory; SIZE_MAX: there is none here */
 double train_gpu_peak(const trainer *t);                     /* published, FLOP/s in the run's type; 0: not known */
 void train_plan_gpu(const trainer *t, mega_buffer *out);     /* a line, if a GPU computes */
-/* A line with the least time of an iteration that takes so many operations, if the peak is known. */
+/* Writes the shortest time of an iteration of `flops` operations, if the peak is known. */
 void train_plan_gpu_time(const trainer *t, double flops, mega_buffer *out);
 
 /* plan_ranks.c: what a plan prints about multiple ranks; nothing if there is only one. */

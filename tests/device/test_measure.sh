@@ -29,6 +29,13 @@ refuses "a file" '/no/such' measure-device --device cpu --quick --output /no/suc
 "$MEGALITH" doctor | grep -q '^  GPU  *software' || skip "the build has no kernels for GPUs"
 measured cuda
 grep -q 'these figures mean nothing' cuda.txt && grep -q 'its figures mean nothing' cuda.json || note "the figures are taken for a GPU's"
+# A step that fails has no figure.
+launches=$(MEGA_SOFTWARE_CUDA_COUNTS=1 "$MEGALITH" measure-device --device cuda --quick 2>&1 |
+    sed -n 's/.*calls of cuLaunchKernel: //p')
+MEGA_SOFTWARE_CUDA_FAIL=cuLaunchKernel:$((${launches:-0} - 3)) refuses "a failed step" 'of CUDA)|CUDA_ERROR' measure-device \
+    --device cuda --quick
+MEGA_SOFTWARE_CUDA_FAIL=cuLaunchKernel:$((${launches:-0} - 3)) "$MEGALITH" measure-device --device cuda --quick >step.txt 2>&1
+grep -q step_small_f32 step.txt && ! grep -q step_small_bf16 step.txt || note "a failed step has a figure: $(tail -4 step.txt)"
 MEGA_SOFTWARE_CUDA_FAIL=cuLaunchKernel:9 refuses "a failed launch" 'of CUDA)|CUDA_ERROR' measure-device --device cuda --quick
 
 # The software device takes a microsecond for a piece of work: so do the events of a profile, whatever the host took.

@@ -16,7 +16,7 @@ enum { TRIES = 5, MOST_CALLS = 1 << 12 };
 static mega_status measure_seconds(const measured_device *d, int calls, measured_work *work, void *user, double *out)
 {
     const double began = mega_time_now();
-    for (int i = 0; i < calls; i++) work(d, user);
+    for (int i = 0; i < calls; i++) MEGA_TRY(work(d, user));
     const mega_status st = mega_device_finish(d->device);
     *out = mega_time_now() - began;
     return st;
@@ -95,25 +95,28 @@ typedef struct copies {
     size_t bytes;
 } copies;
 
-static void copy_to(const measured_device *d, void *user)
+static mega_status copy_to(const measured_device *d, void *user)
 {
     const copies *c = user;
     (void)d;
     mega_device_write(c->to, c->host, c->bytes);
+    return MEGA_OK;
 }
 
-static void copy_from(const measured_device *d, void *user)
+static mega_status copy_from(const measured_device *d, void *user)
 {
     const copies *c = user;
     (void)d;
     mega_device_read(c->host, c->from, c->bytes);
+    return MEGA_OK;
 }
 
-static void copy_within(const measured_device *d, void *user)
+static mega_status copy_within(const measured_device *d, void *user)
 {
     const copies *c = user;
     (void)d;
     mega_device_copy(c->to, c->from, c->bytes);
+    return MEGA_OK;
 }
 
 static mega_status copies_measure(const measured_device *d, copies *c)

@@ -17,7 +17,7 @@ typedef struct measured_device {
 } measured_device;
 
 /* Calls work(user) some times, and notes `amount` divided by the seconds of one; `text` says of what. */
-typedef void measured_work(const measured_device *d, void *user);
+typedef mega_status measured_work(const measured_device *d, void *user);
 mega_status measure_rate(const measured_device *d, mega_measured *m, double amount, double peak, measured_work *work,
                          void *user);
 double measure_peak(const measured_device *d, mega_dtype type);

@@ -29,10 +29,11 @@ static void *call_take(const measured_device *d, call *c, size_t bytes, mega_dty
     return at;
 }
 
-static void call_run(const measured_device *d, void *user)
+static mega_status call_run(const measured_device *d, void *user)
 {
     const call *c = user;
     c->kernel->run(&d->queue, c->args);
+    return MEGA_OK;
 }
 
 /* The step block of zeros, the scratch, and then the rate. */
