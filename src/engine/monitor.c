@@ -17,7 +17,6 @@ struct engine_monitor {
     mega_step_monitor *steps;     /* NULL: not the first rank */
     mega_step_times micro;        /* of the micro-batch that is not logged yet */
     double earlier_s;             /* seconds of sums in the micro-batches of this step before it */
-    double pass_forward_s;        /* seconds of its forward pass */
     mega_profile *profile;        /* of the flops profiler; NULL: it is not recording */
     int64_t micro_batches;        /* of the step on this rank */
     bool has_flops;               /* its report was written */

@@ -65,7 +65,7 @@ typedef struct graph_tensor {
     int64_t below;       /* ROLE_INPUT, i32: values are 0 … below - 1; 0: any */
     bool is_of_engine;   /* ROLE_INPUT: the engine fills it, not the data */
     bool is_of_head;     /* the losses that a head computes */
-    int64_t classes;     /* i32, labels pass: they are labels, of so many classes; 0: they are not */
+    int64_t classes;     /* i32, labels pass: labels, which are below this number; 0: no labels */
     int32_t weights;     /* of such labels: the input whose zeros exempt rows; 0: none */
     bool leaves_out;     /* of such labels: the host sets `weights` to 0 in rows of the ignored label */
     bool is_checked_late; /* of such labels: by an instruction, not by the host */

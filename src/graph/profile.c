@@ -61,8 +61,8 @@ mega_profile_moment mega_profile_queued(mega_profile *p, const mega_queue *queue
 
 /* ---- times of a device ---- */
 
-/* A device begins nothing before it is told to, and is at work at once where it has nothing else to do: the least
- * difference of its clock and the host's with which no mark is before the host's time of it. */
+/* The clock of the device less that of the host. A device cannot start work before the host asks for it, and an idle
+ * device starts at once; so this is the smallest difference with which no mark is earlier than its request. */
 static double clocks_apart(const mega_profile *p, int64_t first)
 {
     double most = 0;

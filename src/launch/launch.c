@@ -69,7 +69,7 @@ static void print_command(const launch_words *command, const launch_words *envir
 
 /* ---- restarting ---- */
 
-/* The options that say where a training saves, what it begins with, and that it begins anew. */
+/* The options of the folder to save to, of what to load, and of a restart from nothing. */
 static const char *const save_options[] = {"save", NULL};
 static const char *const load_options[] = {"load", "ckpt-step", NULL};
 static const char *const begin_options[] = {"finetune", "restart", NULL};

@@ -1,6 +1,9 @@
 /* The check of a step: what becomes of it, from the sums over its gradients (kernels.h, update_block.h). */
 #include "kernel.h"
 
+#define CHECK_FORMULA BODY
+#include "megalith/check_formulas.h"
+
 /* Whether a float holds it: neither a NaN, nor infinite, nor larger. */
 BODY bool is_held(double x)
 {
@@ -17,29 +20,6 @@ BODY double clip_factor(double norm, double clip)
 {
     const double factor = clip / (norm + 1e-6);
     return clip > 0.0 && factor < 1.0 ? factor : 1.0;
-}
-
-/* As the plain kernel has these two. */
-BODY double loss_of_step(const mega_check_args *a)
-{
-    const mega_check_losses *l = &a->losses;
-    double loss = 0.0;
-    if (l->sums == NULL) return a->loss;
-    for (int64_t i = 0; i < l->count; i++) {
-        const double weight = l->sums[2 * i + 1];
-        if (l->coefficient[i] != 0.0) loss += l->coefficient[i] * (weight != 0.0 ? l->sums[2 * i] / weight : 0.0);
-    }
-    return loss;
-}
-
-BODY double correction_of_step(const mega_check_args *a)
-{
-    const mega_check_losses *l = &a->losses;
-    int64_t i = 0;
-    if (l->sums == NULL || l->positions == 0.0) return a->correction;
-    while (i < l->count && l->coefficient[i] == 0.0) i++;
-    const double weight = i < l->count ? l->sums[2 * i + 1] : 0.0;
-    return weight != 0.0 ? a->correction * (l->positions / weight) : 0.0;
 }
 
 KERNEL(check, mega_check_args, 32)

@@ -1,6 +1,10 @@
 /* The check of a step, whether its loss and gradients are finite, and the factor that clips the gradients: plain kernel
  * (kernels.h, update_block.h). */
 #include "megalith/kernels.h"
+
+#define CHECK_FORMULA static
+#include "megalith/check_formulas.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -15,33 +19,6 @@ double mega_clip_factor(double norm, double clip)
 static bool check_is_held(double x)
 {
     return fabs(x) <= FLT_MAX;
-}
-
-/* A loss is its sum divided by its weight. */
-static double loss_of_sums(const mega_check_losses *l, int64_t i)
-{
-    const double weight = l->sums[2 * i + 1];
-    return weight != 0 ? l->sums[2 * i] / weight : 0;
-}
-
-static double loss_of_step(const mega_check_args *a)
-{
-    const mega_check_losses *l = &a->losses;
-    double loss = 0;
-    if (l->sums == NULL) return a->loss;
-    for (int64_t i = 0; i < l->count; i++)
-        if (l->coefficient[i] != 0) loss += l->coefficient[i] * loss_of_sums(l, i);
-    return loss;
-}
-
-static double correction_of_step(const mega_check_args *a)
-{
-    const mega_check_losses *l = &a->losses;
-    int64_t i = 0;
-    if (l->sums == NULL || l->positions == 0) return a->correction;
-    while (i < l->count && l->coefficient[i] == 0) i++;
-    const double weight = i < l->count ? l->sums[2 * i + 1] : 0;
-    return weight != 0 ? a->correction * (l->positions / weight) : 0;
 }
 
 static void plain_check_run(const mega_queue *queue, const void *args)

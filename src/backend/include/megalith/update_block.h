@@ -17,7 +17,7 @@ typedef enum mega_update_verdict {
 enum { MEGA_CARRIED_LR_MAX, MEGA_CARRIED_WEIGHT_SUM, MEGA_UPDATE_CARRIED };
 
 /* All members are double, so that it is an array too. The first three are the sums that the check looks at, as the
- * kernel of norms writes them, begun anew in each step; the others stay from step to step. */
+ * kernel of norms writes them, which sets them to 0 first; the others stay from step to step. */
 typedef struct mega_update_block {
     double squares, zeros, not_finite; /* of the gradients in memory */
     double grad_norm;                  /* of the gradients of the step */
