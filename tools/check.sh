@@ -4,7 +4,8 @@
 #   tools/check.sh FOLDER [ctest options]
 #
 # The cases inside each test program are counted; a script is one case. With MEGA_TOTALS=FILE the three numbers are
-# also appended to FILE, with the names of the tests that failed. Exit status 0 if nothing failed.
+# also appended to FILE, with the names of the tests that failed, and to FILE.said what those printed last. Exit status 0
+# if nothing failed.
 set -u
 folder=$1
 shift
@@ -52,6 +53,14 @@ reasons=$(grep -ah "^SKIPPED: " Testing/Temporary/LastTest.log | sort | uniq -c 
 if [ -n "$reasons" ]; then printf 'skipped because:\n%s\n' "$reasons"; fi
 failed=$(sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\|Not Run\).*/\1/p' \
     "$results" | sort -u | tr '\n' ' ')
-if [ -n "${MEGA_TOTALS:-}" ]; then echo "$(tr -dc '0-9 ' <<<"$line") $failed" >>"$MEGA_TOTALS"; fi
+if [ -n "${MEGA_TOTALS:-}" ]; then
+    echo "$(tr -dc '0-9 ' <<<"$line") $failed" >>"$MEGA_TOTALS"
+    awk -v failed=" $failed" '
+        /^[0-9]+\/[0-9]+ Testing: / { name = $3; n = 0 }
+        { said[n++] = $0 }
+        /^<end of output>/ && index(failed, " " name " ") {
+            for (i = n > 40 ? n - 40 : 0; i < n; i++) print name ": " substr(said[i], 1, 400)
+        }' Testing/Temporary/LastTest.log >>"$MEGA_TOTALS.said"
+fi
 echo "$line"
 case "$line" in *" 0 failed,"*) exit "$status" ;; *) exit 1 ;; esac
