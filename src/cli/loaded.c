@@ -145,6 +145,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
     const mega_pretrained_options o = {.compute = cfg->train.engine.backend.params_dtype,
                                        .backend = cfg->train.engine.backend.backend,
                                        .gpu = cfg->train.engine.backend.gpu,
+                                       .matmul_library = cfg->train.engine.backend.matmul_library,
                                        .vocab_multiple = cfg->train.make_vocab_size_divisible_by,
                                        .team = l->team,
                                        .world = world,

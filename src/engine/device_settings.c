@@ -67,10 +67,19 @@ void mega_engine_derive_device(mega_engine_settings *s)
     if (is_wanted && (!is_auto(b) || mega_cuda_describe(b->gpu, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
 }
 
+static bool is_library(const char *library)
+{
+    return library == NULL || strchr(library, '/') != NULL || strcmp(library, "auto") == 0 ||
+           strcmp(library, "own") == 0 || strcmp(library, "cublaslt") == 0;
+}
+
 void mega_engine_rule_device(mega_engine_settings *s)
 {
     const mega_backend_options *b = &s->backend;
     if (s->backend.device == NULL) return;
+    if (!is_library(b->matmul_library))
+        mega_options_problem(s->options, MEGA_ERR_USAGE, "%s: expected auto, own, cublaslt, or a path, which has a /",
+                             mega_options_origin(s->options, "matmul_library"));
     const bool is_gpu = gpu_number(b->device) >= 0 || device_is_elsewhere(s);
     const char *device = mega_options_origin(s->options, "device");
     if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0) refuse_name(s);

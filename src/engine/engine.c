@@ -296,6 +296,16 @@ static mega_status engine_allocate_arena(mega_engine *e, mega_region *resident, 
     return MEGA_OK;
 }
 
+static mega_status engine_open_gpu(mega_engine *e)
+{
+    char text[MEGA_CUDA_TEXT];
+    MEGA_TRY(mega_cuda_open(e->options.gpu, &e->memory.device));
+    MEGA_TRY(mega_cuda_use_library(e->memory.device, e->options.matmul_library));
+    if (mega_world_rank(e->options.world) == 0 && mega_cuda_library_get(e->memory.device, text))
+        mega_info("matrix products by %s", text);
+    return MEGA_OK;
+}
+
 static mega_status engine_allocate(mega_engine *e)
 {
     const int64_t of_batch = e->data.capacity / e->options.micro_batch;
@@ -305,7 +315,7 @@ static mega_status engine_allocate(mega_engine *e)
     mega_region resident, workspace;
     MEGA_TRY(engine_check_allocate(e));
     if (e->options.backend == MEGA_BACKEND_CUDA && e->memory.device == NULL) /* an earlier call may have opened it */
-        MEGA_TRY(mega_cuda_open(e->options.gpu, &e->memory.device));
+        MEGA_TRY(engine_open_gpu(e));
     MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
     MEGA_TRY(mega_batch_allocate(e->data.batch));

@@ -39,7 +39,7 @@ typedef struct option_row {
 #define END_PART          },
 // clang-format on
 /* After kind and row; before backend and queue, which the engine sets, as each rank does its row. */
-#define OPTIMIZER {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, {0, 0}},
+#define OPTIMIZER {0, 0, MEGA_OPTIMIZER_ARGUMENTS(ZERO) 0, {0, 0, 0}},
 static_assert(sizeof((mega_engine_options){
 #include "option_rows.h"
               }) > 0,

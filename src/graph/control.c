@@ -72,6 +72,7 @@ const mega_step_block *mega_control_step(const mega_program *p)
 void mega_control_write(mega_program *p)
 {
     mega_step_block step = p->step;
+    p->queue.first_micro_batch = step.first_micro_batch;
     step.kv_length = NULL;
     if (p->num_lengths > 0 && p->step.kv_length != NULL) {
         char *lengths = p->control + control_round_up(sizeof step);

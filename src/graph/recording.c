@@ -1,7 +1,8 @@
 /* Runs of a program as one piece of work of a device: the launches of a forward or a backward are recorded when it runs
  * for the second time, and replayed from then on. What changes between runs is not in their arguments but in memory of
  * the device (control.c). One thing is: the first micro-batch of a step sets held gradients and later ones add to them,
- * so each has a recording. The first run loads the kernels, which a recording cannot do. */
+ * and a library is told whether a product adds; so each has a recording. The first run loads the kernels, which a
+ * recording cannot do. */
 #include "megalith/device_memory.h"
 #include "program_impl.h"
 
@@ -46,10 +47,20 @@ void mega_recordings_free(mega_program *p)
 
 /* ---- runs ---- */
 
-static bool keeps_gradients(const mega_program *p, int begin, int end)
+/* Whether a library is told that an instruction's product adds to gradients, and overwrites them in the first
+ * micro-batch of a step. */
+static bool is_first_other(const mega_program *p, int i)
+{
+    const mega_gemm_args *const a = p->call[i].args;
+    return p->queue.device->has_library && mega_op_table[p->g->op[i].kind]->kernel == MEGA_KERNEL_gemm &&
+           a->accumulate && a->first_in_step;
+}
+
+/* Whether the first micro-batch of a step has a recording of its own. */
+static bool are_first_other(const mega_program *p, int begin, int end)
 {
     for (int i = begin; i < end; i++)
-        if (p->g->op[i].kind == OP_GRAD_KEEP) return true;
+        if (p->g->op[i].kind == OP_GRAD_KEEP || is_first_other(p, i)) return true;
     return false;
 }
 
@@ -72,7 +83,7 @@ mega_status mega_recording_run(mega_program *p, int slot, int begin, int end)
 {
     mega_device *const device = p->queue.device;
     const int pass = begin > 0 ? 1 : 0;
-    const int variant = p->step.first_micro_batch && keeps_gradients(p, begin, end) ? 1 : 0;
+    const int variant = p->step.first_micro_batch && are_first_other(p, begin, end) ? 1 : 0;
     program_recording *r = &p->recording[(slot * PASSES + pass) * VARIANTS + variant];
     if (r->has_run && r->work == NULL && !r->was_refused && device->record(device)) {
         const mega_status st = launch_all(p, slot, begin, end);

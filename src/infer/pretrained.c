@@ -105,6 +105,7 @@ static mega_status create_engine(mega_pretrained *m, const mega_pretrained_sizes
     const mega_engine_options options = {.compute = o->compute,
                                          .backend = o->backend,
                                          .gpu = o->gpu,
+                                         .matmul_library = o->matmul_library,
                                          .team = o->team,
                                          .world = o->world,
                                          .layout = o->layout,

@@ -336,7 +336,7 @@ typedef struct train_memory_class {
     int cut_from;   /* lowest ZeRO stage that shards this class */
     bool is_beside; /* of the host, while a GPU computes: not part of train_memory_total */
 } train_memory_class;
-enum { TRAIN_MEMORY_CLASSES = 20 };
+enum { TRAIN_MEMORY_CLASSES = 21 };
 #define TRAIN_SCRATCH "scratch"
 #define TRAIN_ORDER   "order"
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */

@@ -33,6 +33,7 @@ struct cublaslt_matrix_data {
 struct cublaslt_preference_data {
     unsigned magic;
     uint64_t workspace_bytes;
+    uint32_t aligned[4]; /* bytes, of a, b, c and d */
 };
 
 /* One product in a stream: everything by value. */
@@ -116,12 +117,12 @@ static void product_note(void *user)
 
 /* ---- what is refused ---- */
 
-static bool is_matrix(const struct cublaslt_matrix_data *m, const char *at)
+static bool is_matrix(const struct cublaslt_matrix_data *m, const char *at, size_t aligned)
 {
     const size_t size = number_bytes(m->type);
     return at == NULL ||
-           (software_is_device(at, m->rows * size) && (uintptr_t)at % 16 == 0 && (size_t)m->stride * size % 16 == 0 &&
-            (m->batches == 1 || (size_t)m->batch_stride * size % 16 == 0));
+           (software_is_device(at, m->rows * size) && (uintptr_t)at % aligned == 0 &&
+            (size_t)m->stride * size % 16 == 0 && (m->batches == 1 || (size_t)m->batch_stride * size % 16 == 0));
 }
 
 static bool is_product(const product_work *w)
@@ -256,6 +257,7 @@ cublas_status cublasLtMatmulPreferenceCreate(cublaslt_preference *out)
     if (s != CUBLAS_OK) return s;
     if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
     (*out)->magic = PREFERENCE;
+    for (int i = 0; i < 4; i++) (*out)->aligned[i] = 256;
     return CUBLAS_OK;
 }
 
@@ -273,6 +275,10 @@ cublas_status cublasLtMatmulPreferenceSetAttribute(cublaslt_preference preferenc
     switch (attribute) {
     case CUBLASLT_WORKSPACE_BYTES: return take(&preference->workspace_bytes, 8, value, bytes);
     case CUBLASLT_REDUCTIONS: return take(&reductions, sizeof reductions, value, bytes);
+    case CUBLASLT_ALIGNED_A:
+    case CUBLASLT_ALIGNED_B:
+    case CUBLASLT_ALIGNED_C:
+    case CUBLASLT_ALIGNED_D: return take(&preference->aligned[attribute - CUBLASLT_ALIGNED_A], 4, value, bytes);
     default: return CUBLAS_NOT_SUPPORTED;
     }
 }
@@ -285,7 +291,7 @@ static bool are_handles(const char *name, cublaslt_handle handle, cublaslt_produ
            IS(name, c, MATRIX) && IS(name, d, MATRIX);
 }
 
-/* One algorithm, which wants half of the workspace that it may have. */
+/* One algorithm, which wants half of the workspace that it may have, and matrices that are aligned as was promised. */
 cublas_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle handle, cublaslt_product product, cublaslt_matrix a,
                                              cublaslt_matrix b, cublaslt_matrix c, cublaslt_matrix d,
                                              cublaslt_preference preference, int most, cublaslt_choice *choices,
@@ -298,9 +304,10 @@ cublas_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle handle, cublaslt_pr
         !IS("cublasLtMatmulAlgoGetHeuristic", preference, PREFERENCE))
         return CUBLAS_INVALID_VALUE;
     const product_work w = {.product = *product, .a = *a, .b = *b, .c = *c, .d = *d};
-    if (!is_product(&w) || !is_matrix(a, NULL)) return CUBLAS_NOT_SUPPORTED;
+    if (!is_product(&w)) return CUBLAS_NOT_SUPPORTED;
     memset(choices, 0, sizeof *choices);
     choices->algorithm.data[0] = 1;
+    for (int i = 0; i < 4; i++) choices->algorithm.data[1 + i] = preference->aligned[i];
     choices->workspace_bytes = preference->workspace_bytes / 2;
     *count = 1;
     return CUBLAS_OK;
@@ -332,7 +339,10 @@ cublas_status cublasLtMatmul(cublaslt_handle handle, cublaslt_product product, c
                             workspace != NULL ? workspace_bytes : 0};
     if (algorithm != NULL && algorithm->data[0] != 1) return CUBLAS_INVALID_VALUE;
     if (!is_product(&w)) return CUBLAS_INVALID_VALUE;
-    if (!is_matrix(a_matrix, a) || !is_matrix(b_matrix, b) || !is_matrix(c_matrix, c) || !is_matrix(d_matrix, d))
-        return CUBLAS_NOT_SUPPORTED;
+    const void *const at[4] = {a, b, c, d};
+    const cublaslt_matrix matrices[4] = {a_matrix, b_matrix, c_matrix, d_matrix};
+    for (int i = 0; i < 4; i++)
+        if (!is_matrix(matrices[i], at[i], algorithm != NULL ? algorithm->data[1 + i] : 16))
+            return CUBLAS_NOT_SUPPORTED;
     return software_call_queue(stream, &call, &w) == CU_OK ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
 }

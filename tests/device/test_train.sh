@@ -43,6 +43,19 @@ grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graph
     note "no word of the graph that was refused: $(grep -i graph refused.log)"
 graphs=4 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
 
+# Products by cuBLASLt, whose stand-in is in the same file: the first micro-batch of a step, which overwrites, has
+# graphs of its own, also of the forward, in which the head's gradient is.
+graphs=4 same_bits library --matmul-library "$MEGA_CUDA_LIBRARY"
+alike gpt_cpu library_graphs 1e-5
+grep -q "^matrix products by cuBLASLt [0-9.]* ($MEGA_CUDA_LIBRARY)" library_graphs.log || note "no line says what multiplies"
+train library_half --bf16 --device cuda --matmul-library "$MEGA_CUDA_LIBRARY" && alike half_cpu library_half 1e-2
+! MEGA_SOFTWARE_CUDA_FAIL=cublasLtMatmul:7 "$MEGALITH" pretrain_gpt "${options[@]}" --device cuda --matmul-library \
+    "$MEGA_CUDA_LIBRARY" >failed.log 2>&1 && grep -q 'cuBLASLt: a product: execution failed (status 13)' failed.log ||
+    note "a product that failed: $(tail -2 failed.log)"
+! "$MEGALITH" pretrain_gpt "${options[@]}" --device cuda --matmul-library cublas >failed.log 2>&1 &&
+    grep -q -- '--matmul-library.*: expected auto, own, cublaslt, or a path' failed.log ||
+    note "a library that is none: $(tail -2 failed.log)"
+
 for optimizer in sgd lamb muon lion; do
     train cpu_$optimizer --optimizer $optimizer --device cpu && train gpu_$optimizer --optimizer $optimizer --device cuda &&
         alike cpu_$optimizer gpu_$optimizer 1e-5

@@ -1,6 +1,6 @@
 /* The functions and types of cuBLASLt (libcublasLt.so.13 or .12) that matrix products of GPUs may use, declared by
- * megalith itself. Only the software device has them so far: products are kernels of our own. Matrices are by columns
- * there: a product of rows, c = a b^T, is asked for as c^T = b a^T. */
+ * megalith itself (products.c). Matrices are by columns there: a product of rows, c = a b^T, is asked for as
+ * c^T = b a^T. */
 #ifndef MEGALITH_CUDA_CUBLASLT_CALLS_H
 #define MEGALITH_CUDA_CUBLASLT_CALLS_H
 
@@ -24,6 +24,9 @@ enum { CUBLASLT_EPILOGUE = 7, CUBLASLT_BIAS_POINTER = 8 };    /* uint32_t; the a
 enum { CUBLASLT_PLAIN = 1, CUBLASLT_BIAS = 4 };               /* values of the first */
 enum { CUBLASLT_BATCH_COUNT = 5, CUBLASLT_BATCH_STRIDE = 6 }; /* attributes of a matrix: int32_t, int64_t */
 enum { CUBLASLT_WORKSPACE_BYTES = 1, CUBLASLT_REDUCTIONS = 3 }; /* attributes of a preference: uint64_t, uint32_t */
+enum { CUBLASLT_REDUCTION_BY_TYPE = 2 };                        /* a value of the second: in a workspace, in order */
+/* attributes of a preference, uint32_t: bytes to which the matrices are aligned, 256 if not said */
+enum { CUBLASLT_ALIGNED_A = 5, CUBLASLT_ALIGNED_B = 6, CUBLASLT_ALIGNED_C = 7, CUBLASLT_ALIGNED_D = 8 };
 
 typedef struct cublasLtContext *cublaslt_handle;
 #ifdef MEGA_CUBLASLT_HEADER /* device_test_declarations includes cuBLASLt's own header too */

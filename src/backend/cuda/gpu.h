@@ -2,6 +2,7 @@
 #ifndef MEGA_CUDA_GPU_H
 #define MEGA_CUDA_GPU_H
 
+#include "cublaslt_calls.h"
 #include "driver.h"
 #include "launch.h"
 #include "megalith/cuda.h"
@@ -93,6 +94,46 @@ mega_status mega_cuda_writes_add_rows(cuda_writes *w, cu_address to, size_t pitc
 mega_status mega_cuda_writes_flush(cuda_writes *w);
 void mega_cuda_writes_are_done(cuda_writes *w); /* the host has waited for that stream */
 
+/* ---- products.c: matrix products by cuBLASLt, in no context but the GPU's ---- */
+
+enum { CUDA_PRODUCTS_PATH = 512 };
+
+/* What the algorithm of a product depends on. */
+typedef struct cuda_product_key {
+    int64_t m, n, k, lda, ldb, ldc;
+    mega_dtype dtype, c_dtype;
+    bool trans_a, trans_b, has_bias;
+} cuda_product_key;
+
+typedef struct cuda_product {
+    cuda_product_key key;
+    bool is_own; /* the library has no algorithm for it */
+    cublaslt_product how;
+    cublaslt_matrix matrix[3]; /* b, a and c of mega_gemm_args */
+    cublaslt_algorithm algorithm;
+} cuda_product;
+
+typedef struct cuda_products {
+    bool is_open;
+    mega_cublaslt library;
+    char path[CUDA_PRODUCTS_PATH];
+    cublaslt_handle handle;
+    cublaslt_preference preference;
+    cu_address workspace;
+    cuda_product *product; /* of the shapes that were asked for */
+    int count;
+} cuda_products;
+
+/* Loads cuBLASLt: `wanted` is auto, which may find none, cublaslt, or its path. */
+mega_status mega_cuda_products_open(cuda_products *p, const mega_cuda_driver *cuda, const char *wanted);
+void mega_cuda_products_close(cuda_products *p, const mega_cuda_driver *cuda); /* also after an open that failed */
+/* Chooses the algorithm of a call, so that no step waits for it. */
+mega_status mega_cuda_products_load(cuda_products *p, const mega_gemm_args *a);
+/* Queues the product of a call, without its row sums. Sets *is_done to false, and queues nothing, where our own kernel
+ * computes it. */
+mega_status mega_cuda_products_run(cuda_products *p, const mega_gemm_args *a, bool first_micro_batch, cu_stream stream,
+                                   bool *is_done);
+
 /* ---- gpu.c ---- */
 
 struct mega_recording {
@@ -114,6 +155,7 @@ typedef struct mega_cuda_gpu {
     cuda_writes writes;
     char *received; /* pinned memory for what is copied from the device */
     cuda_images images;
+    cuda_products products;
     size_t left;    /* memory that was free when it was opened */
     cu_event *mark; /* those that were made, of which num_marks are in use */
     int64_t made_marks, num_marks;
@@ -126,5 +168,7 @@ typedef struct mega_cuda_gpu {
 
 /* Queues a launch; a failure is kept until the device is finished. */
 void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cuda_launch *launch, const void *args);
+/* Queues a matrix product by a library. Returns false if our own kernel is to compute it. */
+bool mega_cuda_gpu_multiply(mega_device *device, const mega_gemm_args *args, bool first_micro_batch);
 
 #endif

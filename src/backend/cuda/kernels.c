@@ -14,7 +14,11 @@ static void run_kernel(const mega_queue *queue, mega_kernel_id id, const void *a
     const mega_cuda_call call = k->call(args);
     MEGA_ASSERT(queue != NULL && queue->device != NULL, "kernel %s of CUDA runs in no queue of a GPU", k->name);
     MEGA_ASSERT(call.count >= 0, "kernel %s of CUDA is called with what it is not for", k->name);
-    for (int i = 0; i < call.count; i++) mega_cuda_gpu_launch(queue->device, k->source, &call.launch[i], args);
+    /* the last launch of a product is the product itself, those before it sum rows */
+    const bool by_library = id == MEGA_KERNEL_gemm && call.count > 0 &&
+                            mega_cuda_gpu_multiply(queue->device, args, queue->first_micro_batch);
+    for (int i = 0; i < call.count - (by_library ? 1 : 0); i++)
+        mega_cuda_gpu_launch(queue->device, k->source, &call.launch[i], args);
 }
 
 static mega_status check_kernel(mega_kernel_id id, const void *args)

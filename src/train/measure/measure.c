@@ -162,6 +162,7 @@ static mega_status open_device(measured_device *d)
     }
     MEGA_TRY(mega_cuda_info_get(b->gpu, &gpu));
     MEGA_TRY(mega_cuda_open(b->gpu, &d->device));
+    MEGA_TRY(mega_cuda_use_library(d->device, b->matmul_library));
     d->queue.device = d->device;
     d->model = mega_gpu_model_reported(gpu.name);
     if (d->model == NULL) return MEGA_OK;

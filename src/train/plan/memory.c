@@ -54,9 +54,15 @@ static size_t host_with(const trainer *t, const mega_engine_memory *m)
     return bytes > t->reading_bytes ? bytes : t->reading_bytes;
 }
 
+static size_t products_bytes(const trainer *t)
+{
+    return train_has_gpu(t) ? mega_cuda_library_bytes(t->cfg->engine.backend.matmul_library) : 0;
+}
+
 size_t train_held_beside(const trainer *t)
 {
-    return train_has_gpu(t) ? MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES : held_on_host(t);
+    if (!train_has_gpu(t)) return held_on_host(t);
+    return MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES + products_bytes(t);
 }
 
 size_t train_memory_with(const trainer *t, const mega_engine_memory *m)
@@ -134,6 +140,8 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
         {{"losses", "and what is rounded up between the rows above", has_gpu ? m.device - named : 0, NEVER, false},
          true},
         {{"staging", "through which the host writes", has_gpu ? (size_t)MEGA_CUDA_STAGING_BYTES : 0, NEVER, false},
+         true},
+        {{"products", "a workspace of cuBLASLt, if it is found (--matmul-library)", products_bytes(t), NEVER, false},
          true},
         {{"context", "of CUDA with the program's kernels: assumed, not measured", has_gpu ? MEGA_CUDA_CONTEXT_BYTES : 0,
           NEVER, false},

@@ -18,6 +18,7 @@ typedef struct mega_backend_options {
     int64_t num_threads;  /* derived if not given; at least 1 */
     bool no_pack_weights; /* pack the weights again for each GEMM of a step */
     mega_cuda_graphs cuda_graph_impl;
+    const char *matmul_library; /* auto, own, cublaslt or a path (mega_cuda_use_library) */
 } mega_backend_options;
 
 /* The option tables, one per title of --help. */

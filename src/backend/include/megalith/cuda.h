@@ -26,6 +26,18 @@ typedef struct mega_cuda_loaded {
 } mega_cuda_loaded;
 mega_cuda_loaded mega_cuda_loaded_get(mega_device *device);
 
+/* Lets matrix products be computed by cuBLASLt, a library of NVIDIA's: `wanted` is auto (where it is found; not with a
+ * driver that MEGA_CUDA_LIBRARY names), cublaslt (an error where it is not), the library's path, or own, which is NULL
+ * as well and changes nothing. It takes MEGA_CUDA_PRODUCTS_BYTES of the GPU as a workspace. Products that it does not
+ * take (rows that are no multiple of 16 bytes apart, symmetric ones) are those of our kernels. Before the first
+ * mega_cuda_load. */
+enum { MEGA_CUDA_PRODUCTS_BYTES = 32 << 20 };
+MEGA_CHECK_RESULT mega_status mega_cuda_use_library(mega_device *device, const char *wanted);
+/* Returns the bytes that it takes of a GPU if it is found. */
+size_t mega_cuda_library_bytes(const char *wanted);
+/* Returns whether it is used, and sets `text` to "cuBLASLt 13.0.0 (PATH)". */
+bool mega_cuda_library_get(mega_device *device, char text[MEGA_CUDA_TEXT]);
+
 /* Sets `text` to "NVIDIA H100 PCIe, compute capability 9.0, 85 GB, driver for CUDA 12.4" for a GPU that mega_cuda_open
  * would open, and fails as it does for another one. */
 MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA_CUDA_TEXT]);

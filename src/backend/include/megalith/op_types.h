@@ -35,6 +35,7 @@ typedef struct mega_step_block {
 typedef struct mega_queue {
     mega_team *team;            /* the host's threads; NULL: the caller alone */
     struct mega_device *device; /* NULL: the host */
+    bool first_micro_batch;     /* of the step block, for what the host decides when it asks a device for work */
 } mega_queue;
 
 static inline mega_team *mega_queue_team(const mega_queue *queue)

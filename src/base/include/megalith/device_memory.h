@@ -58,6 +58,9 @@ struct mega_device {
     mega_recording *(*record_end)(mega_device *device);
     void (*replay)(mega_device *device, const mega_recording *recording);
     void (*forget)(mega_device *device, mega_recording *recording); /* after its replays have ended; NULL is allowed */
+    /* Whether kernels are launched by a library that the host tells whether a product adds: then a recording of the
+     * first micro-batch of a step (mega_queue.first_micro_batch) is not that of later ones. */
+    bool has_library;
     mega_recorded recorded;                                         /* so far, and not forgotten */
     void (*marks_begin)(mega_device *device);
     int64_t (*mark)(mega_device *device);

@@ -11,11 +11,12 @@
 typedef struct mega_pretrained_options {
     mega_dtype compute; /* F32, BF16, F16 or F64 */
     mega_backend_kind backend;
-    int64_t gpu;              /* with MEGA_BACKEND_CUDA: number of the GPU */
-    int64_t vocab_multiple;   /* rows of the vocabulary are padded to a multiple of it (speed only) */
-    mega_team *team;          /* borrowed until fini; reads and runs; may be NULL */
-    mega_world *world;        /* borrowed until fini, or NULL: one rank */
-    mega_layout_sizes layout; /* layout of the world's ranks; zeros: all are data parallel */
+    int64_t gpu;                /* with MEGA_BACKEND_CUDA: number of the GPU */
+    const char *matmul_library; /* then: as mega_cuda_use_library takes it; NULL: own kernels */
+    int64_t vocab_multiple;     /* rows of the vocabulary are padded to a multiple of it (speed only) */
+    mega_team *team;            /* borrowed until fini; reads and runs; may be NULL */
+    mega_world *world;          /* borrowed until fini, or NULL: one rank */
+    mega_layout_sizes layout;   /* layout of the world's ranks; zeros: all are data parallel */
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
     int64_t stage_programs, program_layers; /* interleaved stages, as in mega_language_options */
