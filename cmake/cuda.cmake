@@ -99,7 +99,7 @@ endif()
 set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
 mega_test(${device_folder}/test_kernels.c device "base;backend")
 target_sources(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda/launch.c) # its own: fewer blocks
-target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend ${CMAKE_SOURCE_DIR}/src/backend/cuda)
 target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
 # On the software device that watches every access, unless the caller names another library.
 add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watched)

@@ -3,8 +3,11 @@
  * with MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; all in `make check-device`.
  * `device_test_kernels 'layer_norm*'` runs the tests of these kernels.
  *
- * A number may differ by 1e-5 (fp32) or by 2 units in the last place (16 bits) of the largest number of its row. A
- * second run, in which blocks and threads come in another order, must give the same bits. */
+ * A number may differ by 1e-5 (fp32) or by 2 units in the last place (16 bits) of the largest number of its row; of
+ * gradients of attention, which cancel, from what attention_grad_body.c says. A second run, in which blocks and threads
+ * come in another order, must give the same bits. */
+#include "attention_rules.h"
+#include "backend_impl.h"
 #include "driver.h"
 #include "kit.h"
 #include "launch.h"
@@ -19,6 +22,8 @@
 #include <string.h>
 
 #include "../ops/kernel_check_body.c"
+
+#include "attention_grad_body.c"
 
 #define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
 
@@ -208,31 +213,28 @@ static double largest(const check_output *o, int64_t begin, int64_t end)
     return most;
 }
 
-static void compare_row(const check *k, const check_output *o, int64_t begin, int64_t end)
+static void compare_row(const check *k, const check_output *o, const grad_range *range, int64_t begin, int64_t end)
 {
     const mega_dtype type = o->type == MEGA_F64 && k->sums_floats ? MEGA_F32 : o->type;
-    double limit = allowed(type, largest(o, begin, end));
-    if (k->cancels) { /* a sum in fp32 of 16 bits is of rounded terms */
-        const double whole = largest(o, 0, o->n);
-        limit = fmax(limit, o->type == k->type ? allowed(type, whole) / 2.0 : k->tolerance_bf16 * whole);
-    }
+    const double limit = allowed(type, largest(o, begin, end));
     for (int64_t i = begin; i < end; i++) {
         const double a = element(o->data, o->type, i), b = element(o->expected, o->type, i);
         if (k->same_zeros && (a == 0.0) != (b == 0.0))
             fail_msg("%s %s: %s[%lld] is %g, expected %g: another mask", k->kernel, k->label, o->name, (long long)i, a,
                      b);
-        if (is_close(a, b, limit)) continue;
+        if (range != NULL ? a >= range[i].low - limit && a <= range[i].high + limit : is_close(a, b, limit)) continue;
         fail_msg("%s %s, %s: %s[%lld] of %lld is %.9g, expected %.9g; allowed is %.3g of row %lld", k->kernel, k->label,
                  mega_dtype_name(k->type), o->name, (long long)i, (long long)o->n, a, b, limit,
                  (long long)(begin / (end - begin)));
     }
 }
 
-static void compare(const check *k, const check_output *o)
+/* range: of each element; NULL: as expected. */
+static void compare(const check *k, const check_output *o, const grad_range *range)
 {
     int64_t row = o->row > 0 ? o->row : k->row > 0 ? k->row : case_cols;
     if (o->n % row != 0) row = o->n;
-    for (int64_t i = 0; i < o->n; i += row) compare_row(k, o, i, i + row);
+    for (int64_t i = 0; i < o->n; i += row) compare_row(k, o, range, i, i + row);
 }
 
 /* Above the diagonal of a product of which only the lower half is wanted there may be anything. */
@@ -255,6 +257,16 @@ static void run_plain(check *k, const mega_kernel *plain, void *args, mega_kerne
     head->scratch = NULL;
     for (int i = 0; i < k->num_outputs; i++)
         memcpy(k->output[i].expected, k->output[i].data, output_bytes(&k->output[i]));
+}
+
+/* Gradients of attention have ranges. */
+static grad_ranges ranges_of(check *k, const void *args)
+{
+    grad_ranges ranges = {.of = {NULL}};
+    if (strcmp(k->kernel, "attention_grad") == 0) ranges = grad_ranges_of(k, args);
+    for (int i = 0; i < k->num_outputs && ranges.of[i] != NULL && k->type == MEGA_F32; i++)
+        compare(k, &k->output[i], ranges.of[i]); /* what the plain kernel has computed */
+    return ranges;
 }
 
 /* Whether the kernel is the attention of whole sequences, or its gradient. */
@@ -294,13 +306,14 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
     if (kernel->call(args).count >= 0 && !is_left_out(k, args)) {
         if (head->step == NULL) head->step = &none;
         run_plain(k, plain, args, head);
+        const grad_ranges ranges = ranges_of(k, args);
         cu_module module = load(kernel);
         for (int run = 0; run < DEVICE_RUNS; run++) {
             run_device(k, kernel, module, args, head);
             clear_rest(k, args);
             for (int i = 0; i < k->num_outputs; i++) {
                 check_output *o = &k->output[i];
-                if (run == 0) compare(k, o), memcpy(o->first, o->data, output_bytes(o));
+                if (run == 0) compare(k, o, ranges.of[i]), memcpy(o->first, o->data, output_bytes(o));
                 else if (memcmp(o->first, o->data, output_bytes(o)) != 0)
                     fail_msg("%s %s, %s: a second run gives other bits of %s", k->kernel, k->label,
                              mega_dtype_name(k->type), o->name);

@@ -156,7 +156,6 @@ static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
         g.dbias = biases > 0 ? check_output_add(&k, "dbias", acc_type(&k), biases) : NULL;
         g.head.step = &step_block;
         k.output[0].row = g.ld_dq, k.output[1].row = k.output[2].row = g.ld_dkv, k.row = biases; /* all of dbias */
-        k.cancels = true;
         /* dS = P (dP - delta) cancels; delta comes from `out` as it was stored, rounded to the type of the call. */
         k.tolerance_f32 = 6e-6;
         k.tolerance_bf16 = 1e-2;

@@ -32,7 +32,6 @@ typedef struct check {
     double tolerance_f32, tolerance_bf16;
     double tolerance_f64; /* not 0: the cpu kernel computes F64 itself */
     int64_t row;          /* elements of a row of the outputs, where these are not the columns of the case */
-    bool cancels;         /* small sums of large terms: a row may differ by half of what the largest row may */
     int64_t work;         /* products of a convolution */
 } check;
 
