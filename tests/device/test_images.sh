@@ -15,7 +15,7 @@ for image in ptx/*.ptx; do
 done
 grep -q '^MEGA_PTXAS:FILEPATH=/' CMakeCache.txt || skip "there is no ptxas: the spills of kernels were not looked at"
 targets=(spills)
-[ -z "${MEGA_DEVICE_SEEDS:-}" ] || targets+=(cubins)
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || targets+=(spills-nvcc)
 cmake --build . --target "${targets[@]}" >"$work/out" 2>&1 || { cat "$work/out"; fail "the kernels do not compile"; }
 
 # ptxas writes three lines a kernel: its name and chip, its stack and spills, its registers and shared memory.

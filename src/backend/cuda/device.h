@@ -27,9 +27,11 @@ typedef struct bytes_16 {
 #define __global__           __attribute__((global))
 #define __device__           __attribute__((device))
 #define __shared__           __attribute__((shared))
-#define __launch_bounds__(n) __attribute__((launch_bounds(n)))
+#define DEVICE_BOUNDS(n)     __attribute__((launch_bounds(n)))
 #define DEVICE_CONSTANT
 #else
+/* One block at least: without that number nvcc keeps some registers in memory to fit one more block. */
+#define DEVICE_BOUNDS(n) __launch_bounds__(n, 1)
 #define DEVICE_CONSTANT __grid_constant__
 #endif
 
@@ -38,7 +40,7 @@ typedef struct bytes_16 {
 #define NO_UNROLL _Pragma("unroll 1") /* where copies would keep addresses in registers */
 /* The function that follows is the kernel `name`: `type a` is its argument. */
 #define KERNEL(name, type, threads) \
-    extern "C" __global__ void __launch_bounds__(threads) name(const DEVICE_CONSTANT type a)
+    extern "C" __global__ void DEVICE_BOUNDS(threads) name(const DEVICE_CONSTANT type a)
 /* `name` points to one `type` that all threads of the block share; contents undefined at first. At most 48 KB for all
  * of a kernel. */
 #define SHARED(type, name)                                        \
