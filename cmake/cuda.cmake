@@ -1,6 +1,6 @@
 # The kernels of src/backend/cuda/ for GPUs. The program has the PTX of all, packed (images.sh).
 #   build/ptx/NAME.ptx               text that any driver since 2020 compiles for its GPU: by clang, without a toolkit
-#   build/cubin/NAME.sm_80.cubin     the code of one kind of GPU, by nvcc: target cubins
+#   build/cubin/NAME.sm_80.cubin     the code of one kind of GPU, by nvcc: target cubins, of two kinds spills-nvcc
 #   build/cubin/NAME.sm_80.ptxas.cubin   the same of the PTX, only to see what it takes: target spills
 # beside them .txt files with registers, shared memory and spills of each kernel.
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
@@ -24,9 +24,9 @@ if(MEGA_CUDA_CLANG AND NOT DEFINED MEGA_CUDA_CLANG_WORKS)
         set(MEGA_CUDA_CLANG_WORKS OFF CACHE INTERNAL "clang compiles for NVIDIA's GPUs")
     endif()
 endif()
-# The build of one kind of test has no use for images: they are those of the release build.
+# The builds of one kind of test have no use for images.
 set(cuda_images ON)
-if(NOT MEGA_CUDA_CLANG OR NOT MEGA_CUDA_CLANG_WORKS OR MEGA_SANITIZE OR MEGA_FAR)
+if(NOT MEGA_CUDA_CLANG OR NOT MEGA_CUDA_CLANG_WORKS OR MEGA_FUZZ OR MEGA_FAR)
     set(cuda_images OFF)
 endif()
 option(MEGA_CUDA_PTX "compile the kernels for GPUs to PTX: needs clang 14 or newer with NVPTX" ${cuda_images})
@@ -73,6 +73,7 @@ mark_as_advanced(MEGA_NVCC MEGA_PTXAS)
 set(MEGA_CUDA_CHIPS "80;86;89;90" CACHE STRING "kinds of GPUs (sm_NN) for which the target cubins compiles")
 set(cubins "")
 set(spills "")
+set(spills_nvcc "")
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/ptx ${CMAKE_BINARY_DIR}/cubin)
 foreach(source ${cuda_sources})
     get_filename_component(name ${source} NAME_WE)
@@ -82,8 +83,11 @@ foreach(source ${cuda_sources})
             cuda_compiles(${cubin}.cubin ${source} ${cubin}.nvcc.txt
                 ${MEGA_NVCC} ${cuda_nvcc_flags} -arch=sm_${chip} ${cuda_include} -o ${cubin}.cubin ${source})
             list(APPEND cubins ${cubin}.cubin)
+            if(chip MATCHES "^(80|90)$") # the others have as many registers
+                list(APPEND spills_nvcc ${cubin}.cubin)
+            endif()
         endif()
-        if(MEGA_PTXAS AND MEGA_CUDA_PTX AND chip MATCHES "^(80|90)$") # the others have as many registers
+        if(MEGA_PTXAS AND MEGA_CUDA_PTX AND chip MATCHES "^(80|90)$")
             cuda_compiles(${cubin}.ptxas.cubin ${CMAKE_BINARY_DIR}/ptx/${name}.ptx ${cubin}.ptxas.txt
                 ${MEGA_PTXAS} -v -arch=sm_${chip} -o ${cubin}.ptxas.cubin ${CMAKE_BINARY_DIR}/ptx/${name}.ptx)
             list(APPEND spills ${cubin}.ptxas.cubin)
@@ -92,8 +96,9 @@ foreach(source ${cuda_sources})
 endforeach()
 add_custom_target(cubins DEPENDS ${cubins})
 add_custom_target(spills DEPENDS ${spills})
+add_custom_target(spills-nvcc DEPENDS ${spills_nvcc})
 
-if(NOT MEGA_TESTS OR MEGA_SANITIZE OR MEGA_FAR)
+if(NOT MEGA_TESTS OR MEGA_FAR)
     return()
 endif()
 set(device_folder ${CMAKE_SOURCE_DIR}/tests/device)
@@ -101,9 +106,9 @@ mega_test(${device_folder}/test_kernels.c device "base;backend")
 target_sources(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda/launch.c) # its own: fewer blocks
 target_include_directories(device_test_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/backend ${CMAKE_SOURCE_DIR}/src/backend/cuda)
 target_link_libraries(device_test_kernels PRIVATE ${CMAKE_DL_LIBS} m)
-# On the software device that watches every access, unless the caller names another library.
-add_dependencies(device_test_kernels mega_software_cuda mega_software_cuda_watched)
-target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
+# On the software device that watches every access, or under a sanitizer, unless the caller names another library.
+add_dependencies(device_test_kernels mega_software_cuda ${device_watched})
+target_compile_definitions(device_test_kernels PRIVATE CUDA_MOST_BLOCKS=8 MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/lib${device_watched}.so")
 mega_test(${device_folder}/test_gpu.c device "base;backend")
 add_dependencies(device_test_gpu mega_software_cuda)
 target_include_directories(device_test_gpu PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
@@ -113,10 +118,12 @@ mega_test(${device_folder}/test_products.c device "base;backend")
 add_dependencies(device_test_products mega_software_cuda)
 target_link_libraries(device_test_products PRIVATE ${CMAKE_DL_LIBS})
 target_compile_definitions(device_test_products PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-mega_test(${device_folder}/test_order.c device "base;backend")
-add_dependencies(device_test_order mega_software_cuda_watched)
-target_compile_definitions(device_test_order PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
-target_link_libraries(device_test_order PRIVATE ${CMAKE_DL_LIBS})
+if(NOT MEGA_SANITIZE)
+    mega_test(${device_folder}/test_order.c device "base;backend")
+    add_dependencies(device_test_order mega_software_cuda_watched)
+    target_compile_definitions(device_test_order PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda_watched.so")
+    target_link_libraries(device_test_order PRIVATE ${CMAKE_DL_LIBS})
+endif()
 get_property(all_rooms GLOBAL PROPERTY MEGA_ROOMS)
 mega_test(${device_folder}/test_step.c device "${all_rooms}")
 add_dependencies(device_test_step mega_software_cuda)
@@ -141,7 +148,11 @@ if(TARGET ptx)
 endif()
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-foreach(script images omitted library bits changes train models ranks calls plan measure check_gpu)
+set(scripts models ranks calls plan measure)
+if(NOT MEGA_SANITIZE) # these are of kernels for GPUs, or of the watch
+    list(APPEND scripts images omitted library bits changes train check_gpu)
+endif()
+foreach(script ${scripts})
     add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)
     mega_test_properties(device_test_${script} device)
 endforeach()

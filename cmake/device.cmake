@@ -31,8 +31,7 @@ set_target_properties(device_test_declarations PROPERTIES RUNTIME_OUTPUT_DIRECTO
 add_test(NAME device_test_declarations COMMAND device_test_declarations)
 mega_test_properties(device_test_declarations device)
 
-# Fibers, and memory that nobody may touch, are not for the sanitizers; the watch does their work.
-if(MEGA_SANITIZE OR MEGA_FAR)
+if(MEGA_FAR OR MEGA_FUZZ)
     return()
 endif()
 
@@ -51,6 +50,7 @@ function(mega_device_kernels target watched)
     target_link_libraries(${target} PRIVATE mega_flags)
     target_compile_options(${target} PRIVATE ${device_flags} ${device_speed})
     if(watched)
+        set_target_properties(${target} PROPERTIES MEGA_WATCHED ON)
         target_compile_options(${target} PRIVATE -fsanitize=thread -g1)
     endif()
 endfunction()
@@ -80,13 +80,17 @@ function(mega_software_library name watch watched)
     add_library(${name} SHARED $<TARGET_OBJECTS:device_runner> $<TARGET_OBJECTS:${watch}> $<TARGET_OBJECTS:device_driver_exits>
         $<TARGET_OBJECTS:${name}_kernels>)
     set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-    target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m rt)
+    target_link_libraries(${name} PRIVATE mega_flags Threads::Threads ${CMAKE_DL_LIBS} m rt)
     target_link_options(${name} PRIVATE -Wl,--version-script=${device_folder}/exports.map -Wl,-z,defs)
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${device_folder}/exports.map)
 endfunction()
 mega_software_library(mega_software_cuda device_no_watch OFF)
-mega_software_library(mega_software_cuda_watched device_watch ON)
-add_custom_target(software-device DEPENDS mega_software_cuda mega_software_cuda_watched)
+set(device_watched mega_software_cuda)
+if(NOT MEGA_SANITIZE) # which looks at the kernels in place of the watch
+    set(device_watched mega_software_cuda_watched)
+    mega_software_library(mega_software_cuda_watched device_watch ON)
+endif()
+add_custom_target(software-device DEPENDS mega_software_cuda ${device_watched})
 
 # The first of them by another compiler, whose kernels must compute the same bits: test_bits.sh.
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)

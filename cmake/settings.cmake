@@ -39,7 +39,9 @@ endif()
 # Reports of the sanitizers need only line tables. With -O1 (CMakePresets.json) the vector loops of backend/ compile in a fifth of the time
 # that -O2 takes.
 if(MEGA_SANITIZE)
-    target_compile_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+    # (Of a target with MEGA_WATCHED the software device watches the accesses in place of a sanitizer.)
+    target_compile_options(mega_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MEGA_WATCHED>>>:-fsanitize=${MEGA_SANITIZE}>
+        -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
     target_link_options(mega_flags INTERFACE -fsanitize=${MEGA_SANITIZE})
 endif()
 find_program(MEGA_CCACHE ccache)

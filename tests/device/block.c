@@ -114,6 +114,7 @@ static void thread_end(void)
 
 static void fiber_main(void)
 {
+    fiber_begun();
     for (;;) {
         const device_launch *l = runner->launch;
         l->kernel->call(l->args);

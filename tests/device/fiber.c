@@ -32,6 +32,47 @@ __asm__(
 #define FIBER_UCONTEXT 1
 #endif
 
+/* A sanitizer is told of every change of stacks. On arrival it says where the stack lies that was left: of a thread's
+ * own one nobody else knows. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+
+static _Thread_local fiber *gone;
+
+static void leave(fiber *from, const fiber *to)
+{
+    gone = from;
+    __sanitizer_start_switch_fiber(&from->frames, to->bottom, to->size);
+}
+
+static void arrive(void *frames)
+{
+    __sanitizer_finish_switch_fiber(frames, &gone->bottom, &gone->size);
+}
+
+/* A fiber may have been given up in the middle: nothing of its stack is in use any more. */
+static void stack_clear(fiber *f)
+{
+    f->bottom = f->stack + FIBER_GUARD;
+    f->size = FIBER_STACK - FIBER_GUARD;
+    __asan_unpoison_memory_region(f->bottom, f->size);
+}
+
+void fiber_begun(void)
+{
+    arrive(NULL);
+}
+#define ARRIVE(f) arrive((f)->frames)
+#else
+void fiber_begun(void)
+{
+}
+#define leave(from, to) (void)0
+#define stack_clear(f)  (void)0
+#define ARRIVE(f)       (void)0
+#endif
+
 static void fiber_stack_make(fiber *f)
 {
     f->stack = mmap(NULL, FIBER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -48,6 +89,7 @@ static size_t offset_of(unsigned number)
 void fiber_begin(fiber *f, unsigned number, void (*main)(void))
 {
     if (f->stack == NULL) fiber_stack_make(f);
+    stack_clear(f);
     if (f->position == NULL && (f->position = calloc(1, sizeof(ucontext_t))) == NULL) abort();
     ucontext_t *c = f->position;
     if (getcontext(c) != 0) abort();
@@ -58,12 +100,15 @@ void fiber_begin(fiber *f, unsigned number, void (*main)(void))
 void fiber_switch(fiber *from, fiber *to)
 {
     if (from->position == NULL && (from->position = calloc(1, sizeof(ucontext_t))) == NULL) abort();
+    leave(from, to);
     swapcontext(from->position, to->position);
+    ARRIVE(from);
 }
 #else
 void fiber_begin(fiber *f, unsigned number, void (*main)(void))
 {
     if (f->stack == NULL) fiber_stack_make(f);
+    stack_clear(f);
     /* Below the words that fiber_swap takes there is room that keeps the stack aligned as at the start of a
      * function. */
     void **words = (void **)(f->stack + FIBER_STACK - offset_of(number) - 64) - WORDS;
@@ -73,6 +118,8 @@ void fiber_begin(fiber *f, unsigned number, void (*main)(void))
 }
 void fiber_switch(fiber *from, fiber *to)
 {
+    leave(from, to);
     fiber_swap(&from->position, to->position);
+    ARRIVE(from);
 }
 #endif

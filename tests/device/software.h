@@ -208,6 +208,8 @@ void software_say(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void software_reset(uint64_t seed);
 
 /* software_memory.c */
+/* Returns zeroed memory of a handle, which is never given back, or NULL. */
+void *software_handle(size_t bytes);
 void software_memory_begin(void);
 void software_memory_reset(void);
 void software_guard(void); /* a fault is explained: again where somebody else has taken the signal */

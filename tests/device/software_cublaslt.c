@@ -172,7 +172,7 @@ size_t cublasLtGetVersion(void)
 cublas_status cublasLtCreate(cublaslt_handle *out)
 {
     if (enter("cublasLtCreate", CUBLAS_NOT_INITIALIZED) != CUBLAS_OK) return CUBLAS_NOT_INITIALIZED;
-    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    if ((*out = software_handle(sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
     (*out)->magic = LIBRARY;
     return CUBLAS_OK;
 }
@@ -188,7 +188,7 @@ cublas_status cublasLtMatmulDescCreate(cublaslt_product *out, unsigned sum_type,
     if (s != CUBLAS_OK) return s;
     if ((sum_type != CUBLAS_SUM_F32 && sum_type != CUBLAS_SUM_TF32) || scale_type != CUBLAS_F32)
         return CUBLAS_NOT_SUPPORTED;
-    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    if ((*out = software_handle(sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
     (*out)->magic = PRODUCT;
     (*out)->sum_type = sum_type;
     (*out)->epilogue = CUBLASLT_PLAIN;
@@ -228,7 +228,7 @@ cublas_status cublasLtMatrixLayoutCreate(cublaslt_matrix *out, unsigned type, ui
     if (s != CUBLAS_OK) return s;
     if (stride < (int64_t)rows) return CUBLAS_INVALID_VALUE;
     if (type != CUBLAS_F32 && type != CUBLAS_F16 && type != CUBLAS_BF16) return CUBLAS_NOT_SUPPORTED;
-    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    if ((*out = software_handle(sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
     const unsigned number = type == CUBLAS_F32 ? NCCL_F32 : type == CUBLAS_F16 ? NCCL_F16 : NCCL_BF16;
     **out = (struct cublaslt_matrix_data){MATRIX, number, rows, cols, stride, 0, 1};
     return CUBLAS_OK;
@@ -255,7 +255,7 @@ cublas_status cublasLtMatmulPreferenceCreate(cublaslt_preference *out)
 {
     const cublas_status s = enter("cublasLtMatmulPreferenceCreate", CUBLAS_ALLOC_FAILED);
     if (s != CUBLAS_OK) return s;
-    if ((*out = calloc(1, sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
+    if ((*out = software_handle(sizeof **out)) == NULL) return CUBLAS_ALLOC_FAILED;
     (*out)->magic = PREFERENCE;
     for (int i = 0; i < 4; i++) (*out)->aligned[i] = 256;
     return CUBLAS_OK;

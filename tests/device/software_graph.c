@@ -66,7 +66,7 @@ cu_result cuStreamBeginCapture_v2(cu_stream stream, unsigned mode)
     if (r != CU_OK) return software_leave(r);
     if (!stream_is_valid(stream)) return software_leave(software_refuse("cuStreamBeginCapture_v2", NO_STREAM));
     if (mode > 2 || stream->capture != NULL) return software_leave(CU_INVALID_VALUE);
-    cu_graph g = calloc(1, sizeof *g);
+    cu_graph g = software_handle(sizeof *g);
     if (g == NULL) return software_leave(CU_OUT_OF_MEMORY);
     *g = (struct CUgraph_st){.magic = GRAPH_MAGIC, .id = ++software.captures, .owners = 1, .origin = stream->number};
     stream->capture = g;
@@ -123,7 +123,7 @@ cu_result cuGraphInstantiateWithFlags(cu_graph_exec *out, cu_graph graph, unsign
     if (r == CU_OK && !graph_is_valid(graph)) r = refuse("cuGraphInstantiateWithFlags");
     if (r == CU_OK && flags != 0) r = CU_INVALID_VALUE;
     if (r != CU_OK) return software_leave(r);
-    cu_graph_exec e = calloc(1, sizeof *e);
+    cu_graph_exec e = software_handle(sizeof *e);
     if (e == NULL) return software_leave(CU_OUT_OF_MEMORY);
     *e = (struct CUgraphExec_st){.magic = EXEC_MAGIC, .owners = 1, .graph = graph};
     graph->owners++;

@@ -333,7 +333,7 @@ static cu_result stream_create(cu_stream *out, unsigned flags)
     if (flags != CU_NON_BLOCKING) return CU_INVALID_VALUE;
     for (int i = 0; i < MOST_STREAMS; i++) {
         if (software.stream[i] != NULL) continue;
-        cu_stream s = calloc(1, sizeof *s);
+        cu_stream s = software_handle(sizeof *s);
         if (s == NULL) break;
         *s = (struct CUstream_st){.magic = STREAM_MAGIC, .number = i, .lane = stream_lane(i), .last = &s->first};
         *out = software.stream[i] = s;
@@ -414,7 +414,7 @@ cu_result cuStreamQuery(cu_stream stream)
 cu_result cuEventCreate(cu_event *out, unsigned flags)
 {
     cu_result r = software_enter_context("cuEventCreate", CU_OUT_OF_MEMORY);
-    if (r == CU_OK && (*out = calloc(1, sizeof **out)) == NULL) r = CU_OUT_OF_MEMORY;
+    if (r == CU_OK && (*out = software_handle(sizeof **out)) == NULL) r = CU_OUT_OF_MEMORY;
     if (r == CU_OK) **out = (struct CUevent_st){.magic = EVENT_MAGIC, .flags = flags};
     return software_leave(r);
 }

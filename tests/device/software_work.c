@@ -312,7 +312,7 @@ cu_result cuModuleLoadDataEx(cu_module *out, const void *image, unsigned options
     const char *error = NULL;
     if (r == CU_OK && image == NULL) r = CU_INVALID_VALUE;
     if (r != CU_OK) return software_leave(r);
-    cu_module m = calloc(1, sizeof *m);
+    cu_module m = software_handle(sizeof *m);
     if (m == NULL) return software_leave(CU_OUT_OF_MEMORY);
     m->magic = MODULE_MAGIC;
     r = image_read(m, image, &error);
@@ -350,7 +350,7 @@ cu_result cuModuleGetFunction(cu_function *out, cu_module module, const char *na
         return software_leave(software_refuse("cuModuleGetFunction", "no module, or one that is unloaded"));
     const device_kernel *k = module_kernel(module, name);
     if (k == NULL) return software_leave(CU_NOT_FOUND);
-    cu_function f = calloc(1, sizeof *f);
+    cu_function f = software_handle(sizeof *f);
     if (f == NULL) return software_leave(CU_OUT_OF_MEMORY);
     *f = (struct CUfunc_st){FUNCTION_MAGIC, k, DEVICE_STATIC_SHARED, module->functions};
     *out = module->functions = f;
