@@ -499,11 +499,7 @@ static void leave_out_ignored(const source *weights, const mega_program *p, part
 static void source_make(const source *s, const mega_program *p, part of, void *out)
 {
     if (s->of.dtype == MEGA_I32) {
-        int32_t *whole = out;
-        source_read_whole(s, of, whole);
-        if (s->of.classes > 0 && s->of.below == 0) /* else the input is read as ids too */
-            for (int64_t i = 0; i < of.count; i++)
-                if (whole[i] == s->of.ignored) whole[i] = MEGA_IGNORED_LABEL; /* as kernels know it */
+        source_read_whole(s, of, out);
         return;
     }
     const float *from = source_values(s, of.sample, of.at);
@@ -518,7 +514,7 @@ static void source_make(const source *s, const mega_program *p, part of, void *o
 static bool is_read_as_held(const source *s, const mega_program *p)
 {
     mega_program_named t;
-    if (s->column == NULL || s->of.classes > 0 || (s->of.dtype != MEGA_I32 && s->of.dtype != MEGA_F32)) return false;
+    if (s->column == NULL || (s->of.dtype != MEGA_I32 && s->of.dtype != MEGA_F32)) return false;
     for (int i = 0; mega_program_named_get(p, i, &t); i++)
         if (leaves_out(&t, p, &s->of)) return false;
     return true;

@@ -140,7 +140,7 @@ typedef struct op_attr {
                       element */
     int64_t
         valid; /* cross-entropy: columns without padding; labelled_sum, label_weights: classes; row_sum_grad: columns */
-    int32_t ignored; /* label_weights: the label that counts for no row */
+    int32_t ignored; /* of labels: the one that counts for no row, which may be a class */
     int64_t rows;    /* masked_sum without a mask: number of rows; rows_grad: rows of the result */
     int64_t group;   /* mean_rows, batch_norm: rows per group */
     mega_attention_shape attention;

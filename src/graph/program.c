@@ -443,7 +443,7 @@ bool mega_program_wrong_labels(const mega_program *p, int slot, mega_program_mis
                                       .all_rows = mega_shape_count(&whole->shape),
                                       .classes = op->attr.valid,
                                       .label = wrong[2],
-                                      .ignored = whole->has_ignored ? whole->ignored : op->attr.ignored};
+                                      .ignored = op->attr.ignored};
         return true;
     }
     return false;

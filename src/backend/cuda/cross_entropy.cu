@@ -10,9 +10,9 @@ BODY exp_sum class_sum(const void *logits, mega_dtype t, int64_t at, int64_t cla
     return exp_sum_fold(sum, s);
 }
 
-BODY bool is_class(int32_t label, int64_t classes)
+BODY bool label_counts(int32_t label, int64_t classes, int32_t ignored)
 {
-    return label >= 0 && label < classes;
+    return label >= 0 && label < classes && label != ignored;
 }
 
 BODY void cross_entropy_run(const mega_cross_entropy_args *a, mega_dtype t)
@@ -24,7 +24,8 @@ BODY void cross_entropy_run(const mega_cross_entropy_args *a, mega_dtype t)
         const exp_sum sum = class_sum(a->logits, t, at, a->classes, s);
         if (thread_x() != 0) continue;
         float loss = 0.0f;
-        if (is_class(label, a->classes)) loss = log_of(sum.sum) + (sum.max - get(a->logits, t, at + label));
+        if (label_counts(label, a->classes, a->ignored))
+            loss = log_of(sum.sum) + (sum.max - get(a->logits, t, at + label));
         ((float *)a->loss)[row] = loss;
     }
 }
@@ -35,7 +36,7 @@ BODY void cross_entropy_grad_run(const mega_cross_entropy_grad_args *a, mega_dty
     SHARED(exp_shared, s);
     for (int64_t row = block_x(); row < a->rows; row += blocks_x()) {
         const int64_t at = row * a->classes, label = a->labels[row];
-        const bool counts = is_class(a->labels[row], a->classes);
+        const bool counts = label_counts(a->labels[row], a->classes, a->ignored);
         const exp_sum sum = class_sum(a->logits, t, at, a->classes, s);
         const float share = device_divide(1.0f, sum.sum), dloss = ((const float *)a->dloss)[row];
         for (int64_t c = (int64_t)thread_x() * 8; c < a->classes; c += ROW_THREADS * 8) {
@@ -56,7 +57,7 @@ KERNEL(labelled_sum, mega_labelled_sum_args, ROW_THREADS)
     SHARED(double, part);
     double sum = 0.0;
     for (int64_t i = thread_x(); i < a.rows; i += ROW_THREADS)
-        if (is_class(a.labels[i], a.classes)) sum += a.weights != NULL ? (double)a.weights[i] : 1.0;
+        if (label_counts(a.labels[i], a.classes, a.ignored)) sum += a.weights != NULL ? (double)a.weights[i] : 1.0;
     sum = block_sum_double(sum, part);
     if (thread_x() == 0) *(float *)a.sum = (float)sum;
 }
@@ -73,7 +74,8 @@ BODY float label_weight(const mega_label_weights_args *a, int64_t row)
 BODY bool is_wrong_label(const mega_label_weights_args *a, int64_t row)
 {
     const int32_t label = a->labels[row];
-    return !is_class(label, a->classes) && label != a->ignored && label_weight(a, row) != 0.0f;
+    const bool counts = label_counts(label, a->classes, a->ignored);
+    return !counts && label != a->ignored && label_weight(a, row) != 0.0f;
 }
 
 KERNEL(label_weights, mega_label_weights_args, ROW_THREADS)
@@ -81,7 +83,7 @@ KERNEL(label_weights, mega_label_weights_args, ROW_THREADS)
     SHARED(double, part);
     double sum = 0.0;
     for (int64_t i = thread_x(); i < a.rows; i += ROW_THREADS) {
-        const bool counts = is_class(a.labels[i], a.classes) && a.labels[i] != a.ignored;
+        const bool counts = label_counts(a.labels[i], a.classes, a.ignored);
         if (a.weights != NULL) a.weights[i] = counts ? label_weight(&a, i) : 0.0f;
         sum += is_wrong_label(&a, i) ? 1.0 : 0.0;
     }

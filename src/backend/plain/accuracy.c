@@ -19,9 +19,10 @@ static void plain_accuracy_run(const mega_queue *queue, const void *args)
     const mega_accuracy_args *a = args;
     const mega_dtype acc = acc_of(a->head.dtype);
     for (int64_t r = 0; r < a->rows; r++) {
-        const bool is_class = a->labels[r] >= 0 && a->labels[r] < a->classes;
-        put(a->counts, acc, r, is_class ? 1.0 : 0.0);
-        put(a->hit, acc, r, is_class && accuracy_is_hit(a, r) ? 1.0 : 0.0);
+        const int32_t label = a->labels[r];
+        const bool counts = label >= 0 && label < a->classes && label != a->ignored;
+        put(a->counts, acc, r, counts ? 1.0 : 0.0);
+        put(a->hit, acc, r, counts && accuracy_is_hit(a, r) ? 1.0 : 0.0);
     }
 }
 

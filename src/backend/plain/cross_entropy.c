@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_class(int32_t label, int64_t classes)
+static bool label_counts(int32_t label, int64_t classes, int32_t ignored)
 {
-    return label >= 0 && label < classes;
+    return label >= 0 && label < classes && label != ignored;
 }
 
 /* Returns the logarithm of the sum of the exponentials of a row, which begins at element `at`. */
@@ -25,7 +25,7 @@ static void plain_cross_entropy_run(const mega_queue *queue, const void *args)
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t at = r * a->classes;
         double loss = 0.0;
-        if (is_class(a->labels[r], a->classes))
+        if (label_counts(a->labels[r], a->classes, a->ignored))
             loss = log_sum_exp(a->logits, t, at, a->classes) - get(a->logits, t, at + a->labels[r]);
         put(a->loss, acc, r, loss);
     }
@@ -38,7 +38,7 @@ static void plain_cross_entropy_grad_run(const mega_queue *queue, const void *ar
     (void)queue;
     for (int64_t r = 0; r < a->rows; r++) {
         const int64_t at = r * a->classes;
-        const bool counts = is_class(a->labels[r], a->classes);
+        const bool counts = label_counts(a->labels[r], a->classes, a->ignored);
         const double whole = counts ? log_sum_exp(a->logits, t, at, a->classes) : 0.0;
         for (int64_t c = 0; c < a->classes; c++) {
             const double p = counts ? exp(get(a->logits, t, at + c) - whole) - (c == a->labels[r] ? 1.0 : 0.0) : 0.0;
@@ -53,7 +53,7 @@ static void plain_labelled_sum_run(const mega_queue *queue, const void *args)
     double sum = 0.0;
     (void)queue;
     for (int64_t r = 0; r < a->rows; r++)
-        if (is_class(a->labels[r], a->classes)) sum += a->weights != NULL ? (double)a->weights[r] : 1.0;
+        if (label_counts(a->labels[r], a->classes, a->ignored)) sum += a->weights != NULL ? (double)a->weights[r] : 1.0;
     put(a->sum, acc_of(a->head.dtype), 0, sum);
 }
 
@@ -74,7 +74,7 @@ static void plain_label_weights_run(const mega_queue *queue, const void *args)
     for (int64_t r = 0; r < a->rows; r++) {
         const int32_t label = a->labels[r];
         const double weight = label_weight(a, r);
-        const bool counts = is_class(label, a->classes) && label != a->ignored;
+        const bool counts = label_counts(label, a->classes, a->ignored);
         if (a->weights != NULL) a->weights[r] = counts ? (float)weight : 0.0F;
         if (counts || label == a->ignored || weight == 0.0) continue;
         if (wrong[0]++ > 0) continue;

@@ -431,7 +431,7 @@ static void test_accuracy(void **state)
     const double expected[7] = {1, 0, 1, 0, 0, 0, 0};
     const double expected_counts[7] = {1, 1, 1, 1, 1, 0, 0};
     double hit[7], counts[7];
-    mega_accuracy_args a = {head, hit, counts, logits, labels, 7, 3, MEGA_F64};
+    mega_accuracy_args a = {head, hit, counts, logits, labels, 7, 3, MEGA_F64, -100};
     mega_plain_accuracy.run(NULL, &a);
     assert_memory_equal(hit, expected, sizeof hit);
     assert_memory_equal(counts, expected_counts, sizeof counts);
@@ -469,16 +469,16 @@ static void test_cross_entropy(void **state)
     const int32_t labels[4] = {2, 0, -100, 3};
     const float weights[4] = {0.5f, 2, 4, 8};
     double loss[4], dlogits[12], sum;
-    mega_cross_entropy_args a = {head, loss, logits, labels, 4, 3, MEGA_F64};
+    mega_cross_entropy_args a = {head, loss, logits, labels, 4, 3, MEGA_F64, -100};
     mega_plain_cross_entropy.run(NULL, &a);
     const double losses[4] = {0.40760596444438, 2.40760596444438, 0, 0};
     for (int i = 0; i < 4; i++) near(loss[i], losses[i], 1e-13);
-    mega_cross_entropy_grad_args g = {head, dlogits, dloss, logits, labels, 4, 3, MEGA_F64};
+    mega_cross_entropy_grad_args g = {head, dlogits, dloss, logits, labels, 4, 3, MEGA_F64, -100};
     mega_plain_cross_entropy_grad.run(NULL, &g);
     const double slopes[12] = {0.0900305731703805,  0.2447284710547977, -0.3347590442251781,
                                -1.8199388536592390, 0.4894569421095953, 1.3304819115496437};
     for (int i = 0; i < 12; i++) near(dlogits[i], slopes[i], 1e-14);
-    mega_labelled_sum_args w = {head, &sum, labels, weights, 4, 3};
+    mega_labelled_sum_args w = {head, &sum, labels, weights, 4, 3, -100};
     mega_plain_labelled_sum.run(NULL, &w);
     near(sum, 2.5, 0);
     w.weights = NULL;

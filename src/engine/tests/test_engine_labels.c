@@ -19,6 +19,7 @@ typedef struct digits {
     const char *micro_batch; /* NULL: 16 */
     bool is_per_token;
     bool has_weights, has_ignored, is_of_rows, is_own, has_accuracy;
+    bool are_ids; /* labels select rows of a table too */
     int32_t ignored;
     int32_t label[COUNT];
     float weight[COUNT];
@@ -41,9 +42,10 @@ static void describe(const mega_builder *b, const void *self, mega_flow *f)
     const mega_tensor x = mega_input(b, "x", MEGA_F32, 1, PIXELS);
     const mega_tensor labels = mega_input(b, now.is_own ? "sample_id" : "label", MEGA_I32, 1, 0);
     const mega_tensor weights = now.has_weights ? mega_input(b, "weight", MEGA_F32, 1, 0) : mega_none();
-    const mega_tensor logits = mega_column_linear(b, "fc", x, CLASSES, &api_linear);
+    mega_tensor logits = mega_column_linear(b, "fc", x, CLASSES, &api_linear);
     (void)self;
     (void)f;
+    if (now.are_ids) logits = mega_add(b, logits, mega_embedding(b, "table", labels, CLASSES, CLASSES, &api_table));
     if (now.has_ignored) mega_ignore_label(b, labels, now.ignored);
     mega_loss_add(b, "loss",
                   now.is_of_rows ? mega_sum(b, mega_row_cross_entropy(b, logits, labels), mega_none())
@@ -153,6 +155,55 @@ static void rows_that_do_not_count(void **state)
     ignored.ignored = 255;
     refused(&ignored,
             "label -100 (number 0 of sample 0, row 0 of the batch); expected 0 to 2, one of 3 classes, or 255");
+}
+
+/* A class is ignored where its labels are ids of a table too. */
+static void ignored_ids(void **state)
+{
+    (void)state;
+    for (int is_of_rows = 0; is_of_rows < 2; is_of_rows++) {
+        digits d = all_right();
+        mega_step_result by_weight, all, r;
+        d.are_ids = true;
+        need(step(&d, &all));
+        d.has_weights = true;
+        for (int i = 0; i < COUNT; i += 3) d.weight[i] = 0; /* these have label 0 */
+        need(step(&d, &by_weight));
+        d.has_ignored = true; /* (0) */
+        for (int has_weights = 0; has_weights < 2; has_weights++) {
+            for (int i = 0; i < COUNT; i++) d.weight[i] = 1;
+            d.has_weights = has_weights != 0;
+            d.is_of_rows = is_of_rows != 0;
+            need(step(&d, &r)); /* a mean over rows counts those of loss 0 */
+            const double loss = d.is_of_rows ? r.loss * COUNT / 10 : r.loss;
+            const double hits = 10 * r.metric[1];
+            if (fabs(loss - by_weight.loss) > 1e-12 || fabs(hits - round(hits)) > 1e-12 || by_weight.loss == all.loss)
+                fail_msg("rows %d, weights %d: loss %.17g, accuracy %g of 10 rows; expected %.17g", is_of_rows,
+                         has_weights, loss, r.metric[1], by_weight.loss);
+        }
+    }
+}
+
+/* Only the label that is ignored is: -100 is a mistake like others, also where a program looks for them. */
+static void another_than_the_usual(void **state)
+{
+    (void)state;
+    for (weighing by = BY_DATA; by < WEIGHINGS; by++) {
+        digits d = all_right();
+        mega_step_result without, r;
+        d.by = by;
+        d.has_weights = d.in_float = d.has_ignored = true;
+        d.ignored = 255;
+        d.label[4] = 255;
+        need(step(&d, &without));
+        assert_true(without.loss > 0);
+        d.label[4] = -100;
+        refused(&d, "label -100 (");
+        assert_non_null(strstr(mega_error_message(), "expected 0 to 2, one of 3 classes, or 255"));
+        d.weight[4] = 0;
+        need(step(&d, &r));
+        if (by <= BY_VALUE) assert_true(fabs(r.loss - without.loss) < 1e-6); /* (others are means over all rows) */
+    }
 }
 
 /* A loss is divided by the sum of its weights: of a micro-batch, or of the step. */
@@ -393,7 +444,8 @@ int main(void)
         cmocka_unit_test(weights_below_zero),      cmocka_unit_test(computed_weights_below_zero),
         cmocka_unit_test(labels_of_the_model),     cmocka_unit_test(rows_that_the_model_weighs),
         cmocka_unit_test(heads_of_computed_masks), cmocka_unit_test(heads_of_one_mask),
-        cmocka_unit_test(targets_of_a_vocabulary),
+        cmocka_unit_test(targets_of_a_vocabulary), cmocka_unit_test(ignored_ids),
+        cmocka_unit_test(another_than_the_usual),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@ enum { CROSS_ENTROPY_GRAD_DLOSS, CROSS_ENTROPY_GRAD_LOGITS, CROSS_ENTROPY_GRAD_L
 mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor labels)
 {
     instruction op = {.kind = OP_CROSS_ENTROPY,
-                      .in = {[CROSS_ENTROPY_LOGITS] = logits.id, [CROSS_ENTROPY_LABELS] = labels.id}};
+                      .in = {[CROSS_ENTROPY_LOGITS] = logits.id, [CROSS_ENTROPY_LABELS] = labels.id},
+                      .attr = {.ignored = MEGA_IGNORED_LABEL}};
     return mega_graph_emit(g, &op);
 }
 
@@ -29,7 +30,8 @@ static void cross_entropy_gradient(mega_graph *g, const instruction *op)
     instruction d = {.kind = OP_CROSS_ENTROPY_GRAD,
                      .in = {[CROSS_ENTROPY_GRAD_DLOSS] = mega_graph_arrived(g, op, 0),
                             [CROSS_ENTROPY_GRAD_LOGITS] = op->in[CROSS_ENTROPY_LOGITS],
-                            [CROSS_ENTROPY_GRAD_LABELS] = op->in[CROSS_ENTROPY_LABELS]}};
+                            [CROSS_ENTROPY_GRAD_LABELS] = op->in[CROSS_ENTROPY_LABELS]},
+                     .attr = {.ignored = op->attr.ignored}};
     mega_graph_gradient_add(g, op->in[CROSS_ENTROPY_LOGITS], mega_graph_emit(g, &d).id);
 }
 
@@ -39,10 +41,11 @@ const op_row mega_op_row_cross_entropy = {
     .num_out = 1,
     .shape = cross_entropy_shape,
     .gradient = cross_entropy_gradient,
-    .members = MEMBERS(
-        OUT(cross_entropy, loss, 0), IN(cross_entropy, logits, CROSS_ENTROPY_LOGITS),
-        IN(cross_entropy, labels, CROSS_ENTROPY_LABELS), DIM(cross_entropy, rows, CROSS_ENTROPY_LOGITS, 0),
-        DIM(cross_entropy, classes, CROSS_ENTROPY_LOGITS, 1), DTYPE(cross_entropy, logits_dtype, CROSS_ENTROPY_LOGITS)),
+    .members =
+        MEMBERS(OUT(cross_entropy, loss, 0), IN(cross_entropy, logits, CROSS_ENTROPY_LOGITS),
+                IN(cross_entropy, labels, CROSS_ENTROPY_LABELS), DIM(cross_entropy, rows, CROSS_ENTROPY_LOGITS, 0),
+                DIM(cross_entropy, classes, CROSS_ENTROPY_LOGITS, 1),
+                DTYPE(cross_entropy, logits_dtype, CROSS_ENTROPY_LOGITS), ATTR(cross_entropy, ignored, ignored)),
     .kernel = MEGA_KERNEL_cross_entropy};
 
 /* ---- cross_entropy_grad: in dloss [T] acc, logits, labels; out dlogits, in the dtype of the logits ---- */
@@ -69,7 +72,8 @@ const op_row mega_op_row_cross_entropy_grad = {
                        IN(cross_entropy_grad, labels, CROSS_ENTROPY_GRAD_LABELS),
                        DIM(cross_entropy_grad, rows, CROSS_ENTROPY_GRAD_LOGITS, 0),
                        DIM(cross_entropy_grad, classes, CROSS_ENTROPY_GRAD_LOGITS, 1),
-                       DTYPE(cross_entropy_grad, logits_dtype, CROSS_ENTROPY_GRAD_LOGITS)),
+                       DTYPE(cross_entropy_grad, logits_dtype, CROSS_ENTROPY_GRAD_LOGITS),
+                       ATTR(cross_entropy_grad, ignored, ignored)),
     .kernel = MEGA_KERNEL_cross_entropy_grad};
 
 /* ---- labelled_sum: in labels [T] i32, weights [T] f32 or none; out [1] acc. Classes: attr.valid. It does not read
@@ -79,7 +83,7 @@ mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor 
 {
     instruction op = {.kind = OP_LABELLED_SUM,
                       .in = {[LABELLED_SUM_LABELS] = labels.id, [LABELLED_SUM_WEIGHTS] = weights.id},
-                      .attr = {.valid = classes, .what = "weight"}};
+                      .attr = {.valid = classes, .ignored = MEGA_IGNORED_LABEL, .what = "weight"}};
     return mega_graph_emit(g, &op);
 }
 
@@ -100,7 +104,7 @@ const op_row mega_op_row_labelled_sum = {
     .shape = labelled_sum_shape,
     .members = MEMBERS(OUT(labelled_sum, sum, 0), IN(labelled_sum, labels, LABELLED_SUM_LABELS),
                        IN(labelled_sum, weights, LABELLED_SUM_WEIGHTS), DIM(labelled_sum, rows, LABELLED_SUM_LABELS, 0),
-                       ATTR(labelled_sum, classes, valid)),
+                       ATTR(labelled_sum, classes, valid), ATTR(labelled_sum, ignored, ignored)),
     .kernel = MEGA_KERNEL_labelled_sum};
 
 /* ---- label_weights: in labels [T] i32, given [n] acc or none, mask [m] f32 or none, where n and m divide T; out

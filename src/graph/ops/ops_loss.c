@@ -176,7 +176,9 @@ const op_row mega_op_row_squared_error_grad = {
 
 mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels)
 {
-    instruction op = {.kind = OP_ACCURACY, .in = {[ACCURACY_LOGITS] = logits.id, [ACCURACY_LABELS] = labels.id}};
+    instruction op = {.kind = OP_ACCURACY,
+                      .in = {[ACCURACY_LOGITS] = logits.id, [ACCURACY_LABELS] = labels.id},
+                      .attr = {.ignored = MEGA_IGNORED_LABEL}};
     const mega_tensor hit = mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
     /* The hits are not passed as a mask, because a mask must not depend on parameters and the logits do. */
@@ -206,5 +208,5 @@ const op_row mega_op_row_accuracy = {
     .members = MEMBERS(OUT(accuracy, hit, ACCURACY_HIT), OUT(accuracy, counts, ACCURACY_COUNTS),
                        IN(accuracy, logits, ACCURACY_LOGITS), IN(accuracy, labels, ACCURACY_LABELS),
                        DIM(accuracy, rows, ACCURACY_LOGITS, 0), DIM(accuracy, classes, ACCURACY_LOGITS, 1),
-                       DTYPE(accuracy, logits_dtype, ACCURACY_LOGITS)),
+                       DTYPE(accuracy, logits_dtype, ACCURACY_LOGITS), ATTR(accuracy, ignored, ignored)),
     .kernel = MEGA_KERNEL_accuracy};

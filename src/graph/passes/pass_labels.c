@@ -193,10 +193,13 @@ static void leave_to_host(mega_graph *g, const label_use *u)
 
 /* ---- the program's check ---- */
 
+static int32_t ignored_of(const mega_graph *g, int32_t root)
+{
+    return g->tensor[root].has_ignored ? g->tensor[root].ignored : MEGA_IGNORED_LABEL;
+}
+
 static void check_in_program(mega_graph *g, const label_use *u)
 {
-    const graph_tensor *labels = &g->tensor[mega_graph_root(g, u->labels)];
-    const int32_t ignored = labels->has_ignored && labels->below > 0 ? labels->ignored : MEGA_IGNORED_LABEL;
     int at = u->op;
     if (g->op[at].kind != OP_LABEL_WEIGHTS) { /* move_to_forward moves it */
         const mega_scope s = mega_scope_enter(g, "%s", g->op[at].scope);
@@ -210,7 +213,7 @@ static void check_in_program(mega_graph *g, const label_use *u)
         if (g->status != MEGA_OK) return;
         at = g->num_ops - 1;
     }
-    g->op[at].attr.ignored = ignored;
+    g->op[at].attr.ignored = ignored_of(g, mega_graph_root(g, u->labels));
     g->tensor[g->op[at].out[LABEL_WEIGHTS_WRONG]].is_output = true;
 }
 
@@ -221,6 +224,14 @@ static void move_to_forward(mega_graph *g, int first)
 }
 
 /* ---- the pass ---- */
+
+/* Tells every instruction that reads these labels, also those of the backward, which of them counts for no row. */
+static void tell_ignored(mega_graph *g, int32_t root)
+{
+    for (int i = 0; i < g->num_ops; i++)
+        for (int k = 0; k < OP_MAX_IN; k++)
+            if (mega_graph_root(g, g->op[i].in[k]) == root) g->op[i].attr.ignored = ignored_of(g, root);
+}
 
 static void settle_labels(mega_graph *g, const label_graph *l, const label_uses *all)
 {
@@ -250,6 +261,7 @@ static mega_status settle_all(mega_graph *g, const label_graph *l, label_uses *a
         const int32_t root = mega_graph_root(g, of.labels);
         if (g->tensor[root].classes > 0) continue; /* settled with an earlier use */
         list_uses(l, root, forward, all);
+        tell_ignored(g, root);
         settle_labels(g, l, all);
         MEGA_TRY(mega_graph_status(g));
     }

@@ -134,8 +134,9 @@ typedef struct mega_squared_error_grad_args {
 } mega_squared_error_grad_args;
 
 /* hit[t] = 1 if the largest logit of row t is at its label, else 0. Among equal logits the first is the largest; a row
- * with a NaN is not a hit. counts[t] = 1 if the label is a class, that is, in [0, classes); else hit[t] and counts[t]
- * are both 0: it is -100, or the weight of its row is 0. (Others are mistakes: graph/passes/pass_labels.c.) */
+ * with a NaN is not a hit. counts[t] = 1 if the label is a class, that is, in [0, classes), and not `ignored`; else
+ * hit[t] and counts[t] are both 0: it is ignored, or the weight of its row is 0. (Others are mistakes:
+ * graph/passes/pass_labels.c.) */
 typedef struct mega_accuracy_args {
     mega_kernel_head head;
     void *hit, *counts;    /* [T] acc */
@@ -143,10 +144,11 @@ typedef struct mega_accuracy_args {
     const int32_t *labels; /* [T] */
     int64_t rows, classes;
     mega_dtype logits_dtype; /* head.dtype or its acc */
+    int32_t ignored;
 } mega_accuracy_args;
 
-/* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 if the label is not a
- * class, that is, not in [0, classes), but -100, which is ignored. */
+/* loss[t] = log of the sum over classes of exp(logit) - logit of the label (natural log); 0 if the label is `ignored`,
+ * which may be a class, or no class, that is, not in [0, classes). */
 typedef struct mega_cross_entropy_args {
     mega_kernel_head head;
     void *loss;            /* [T] acc */
@@ -154,10 +156,11 @@ typedef struct mega_cross_entropy_args {
     const int32_t *labels; /* [T] */
     int64_t rows, classes;
     mega_dtype logits_dtype; /* head.dtype or its acc */
+    int32_t ignored;
 } mega_cross_entropy_args;
 
-/* dlogits[t, c] = (softmax - [c is the label]) dloss[t]; 0 if the label is not a class. dlogits may be the same memory
- * as logits. */
+/* dlogits[t, c] = (softmax - [c is the label]) dloss[t]; 0 if the label is `ignored` or no class. dlogits may be the
+ * same memory as logits. */
 typedef struct mega_cross_entropy_grad_args {
     mega_kernel_head head;
     void *dlogits;
@@ -165,16 +168,18 @@ typedef struct mega_cross_entropy_grad_args {
     const int32_t *labels;
     int64_t rows, classes;
     mega_dtype logits_dtype; /* also the type of dlogits */
+    int32_t ignored;
 } mega_cross_entropy_grad_args;
 
-/* sum[0] = sum of the weights of the rows whose label is a class, summed in order in double; without weights, their
- * number. */
+/* sum[0] = sum of the weights of the rows whose label is a class and not `ignored`, summed in order in double; without
+ * weights, their number. */
 typedef struct mega_labelled_sum_args {
     mega_kernel_head head;
     void *sum; /* [1] acc */
     const int32_t *labels;
     const float *weights; /* [T] or NULL */
     int64_t rows, classes;
+    int32_t ignored;
 } mega_labelled_sum_args;
 
 /* The weights of the rows of a loss, and the labels that are mistakes. The weight of row t is given[t / (rows /
