@@ -35,8 +35,8 @@ ln -s "$MEGALITH" "$work/README/build/megalith"
 # themselves must set what that needs.
 failed=0
 for page in "$MEGA_SOURCE"/README.md "$MEGA_SOURCE"/docs/*.md; do
-    grep -qx '```c' "$page" && continue
     name=$(basename "$page" .md)
+    [ "$name" != README ] && grep -qx '```c' "$page" && continue # test_docs_c.sh
     mkdir -p "$work/$name"
     blocks "$page" >"$work/$name.own"
     [ -s "$work/$name.own" ] || continue

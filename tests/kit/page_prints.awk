@@ -6,6 +6,7 @@
 # line "..." or "…" for lines that are left out. Numbers must agree:
 #   - a whole number is equal; a number with a point or an exponent agrees within 2 %, or 1 in the last digit that is shown;
 #   - ```text within 5 %: all numbers of the block, whole ones too, agree within 5 %;
+#   - ```text exact: times and rates too, which are computed and not measured;
 #   - dates, times and rates are free: a number with such a unit after it (ms, s, tokens/s) or with such a name before it ("elapsed time");
 #   - ```text free: samples/s held: the columns of a table with these headings are free.
 # ```text needs FILE is left out where there is no FILE. With sections=1 a block is compared with what was printed between the lines
@@ -36,10 +37,13 @@ function split_line(text, key,    n, rest, shown, i) {
 
 function is_free(i,    label) {
     if (i in free_number) return 1
+    if (exact) return 0
     if (after["w", i] ~ /^ ?(ms|us|s|sec|seconds?|minutes?|hours?|h|[A-Za-z]*\/s|GFLOPS|TFLOPS)([^A-Za-z_]|$)/) return 1
     label = before["w", i]
+    if (i > 1) sub(/^ ?[A-Za-z]*\/s/, "", label) # the unit of the number before
     sub(/^.*[|,;]/, "", label)
-    return label ~ /([Tt]ime|[Ll]atency|[Ee]lapsed|[Ss]peed|\/s|per second|tput|busbw|\((ms|s|sec)\))[^|,;#]*$/
+    if (label ~ /\/s([^A-Za-z|,;#][^|,;#]*)?$/) return 1
+    return label ~ /([Tt]ime|[Ll]atency|[Ee]lapsed|[Ss]peed|per second|tput|busbw|\((ms|s|sec)\))[^|,;#]*$/
 }
 
 function agree(a, b, i,    d, most, digit, point) {
@@ -123,6 +127,7 @@ sections && /^## / && !on { section = $0 }
 /^```text/ {
     head = substr($0, 8)
     on = !match(head, /needs [^ ]+/) || (getline text < substr(head, RSTART + 6, RLENGTH - 6)) >= 0
+    exact = head ~ / exact/
     within = match(head, /within [0-9.]+/) ? substr(head, RSTART + 7, RLENGTH - 7) : ""
     free = match(head, /free: [^,]+/) ? substr(head, RSTART + 6, RLENGTH - 6) : ""
     split("", free_column)
