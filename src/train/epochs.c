@@ -280,18 +280,20 @@ static int put_clock(char *out, int size, double seconds)
     return snprintf(out, (size_t)size, "%02lld:%02lld", s / 60, s % 60);
 }
 
-/* Writes " 40%|████      | 98/245 [02:10<03:07, 1.28s/it]", as wide as the terminal. */
-void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out)
+/* Writes " 40%|████      | 98/245 [02:10<03:07, 1.28s/it, loss=3.0913, tokens/s=5120]", as wide as the terminal. */
+void train_epochs_bar(const trainer *t, double loss, double tokens_s, mega_buffer *out)
 {
     static const char *const eighth[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    char rest[128], passed[24], left[24];
-    const int64_t total = t->train_iters;
+    char rest[160], passed[24], left[24];
+    const int64_t total = t->train_iters, done = mega_engine_progress_get(t->engine)->iteration;
+    const double seconds_a_step = t->log.interval.seconds / (double)t->log.interval.iterations;
     const bool is_slow = seconds_a_step > 1;
-    put_clock(passed, sizeof passed, seconds);
+    put_clock(passed, sizeof passed, mega_time_now() - t->began);
     put_clock(left, sizeof left, seconds_a_step * (double)(total - done));
     const int n =
-        snprintf(rest, sizeof rest, "| %lld/%lld [%s<%s, %.2f%s]", (long long)done, (long long)total, passed, left,
-                 is_slow || seconds_a_step <= 0 ? seconds_a_step : 1 / seconds_a_step, is_slow ? "s/it" : "it/s");
+        snprintf(rest, sizeof rest, "| %lld/%lld [%s<%s, %.2f%s, loss=%.4f, tokens/s=%.0f]", (long long)done,
+                 (long long)total, passed, left, is_slow || seconds_a_step <= 0 ? seconds_a_step : 1 / seconds_a_step,
+                 is_slow ? "s/it" : "it/s", loss, tokens_s);
     const int width = t->io->columns - 1 - 5 - n, cells = width < 10 ? 10 : width > 60 ? 60 : width;
     const int64_t filled = total > 0 ? done * cells * 8 / total : 0;
     mega_buffer_printf(out, "%3lld%%|", (long long)(total > 0 ? done * 100 / total : 0));

@@ -418,7 +418,7 @@ mega_status train_read_texts(trainer *t);
 mega_status train_epochs_check_batch(const trainer *t);
 /* Sets t->finished_loss to the mean loss of the epoch's steps (NAN: none), and begins to sum those of the next. */
 void train_finish_epoch(trainer *t);
-void train_epochs_bar(const trainer *t, int64_t done, double seconds, double seconds_a_step, mega_buffer *out);
+void train_epochs_bar(const trainer *t, double loss, double tokens_s, mega_buffer *out);
 
 /* save.c */
 /* Checks that the first checkpoint fits on the disk; the engine must be built */

@@ -199,10 +199,11 @@ ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wan
 # A tqdm bar on a terminal, no bar elsewhere.
 grep -q 'it/s\]' whole.log && note "a bar in a file"
 if command -v script >/dev/null; then
-    script -qec "COLUMNS=80 $MEGALITH run_clm ${small[*]} --train_file train.txt --max_train_steps 60" /dev/null >out \
-        2>&1 </dev/null
-    grep -aqE ' [0-9]+%\|[#█▏▎▍▌▋▊▉ ]+\| [0-9]+/60 \[[0-9:]+<[0-9:]+, [0-9.]+(it/s|s/it)\]' out ||
-        note "no progress bar on a terminal"
+    bar=' [0-9]+%\|[#█▏▎▍▌▋▊▉ ]+\| [0-9]+/60 \[[0-9:]+<[0-9:]+, [0-9.]+(it/s|s/it), loss=[0-9]\.[0-9]+, '
+    bar+='tokens/s=[1-9][0-9]*\]'
+    script -qec "stty cols 100; $MEGALITH run_clm ${small[*]} --train_file train.txt --max_train_steps 60" /dev/null \
+        >out 2>&1 </dev/null
+    grep -aqE "$bar" out || note "no progress bar on a terminal"
 fi
 
 # A signal keeps the state.
@@ -220,6 +221,11 @@ ls -d stopped/step_* >/dev/null 2>&1 || note "a stopped run saved nothing"
 if command -v mpirun >/dev/null && ! megalith doctor | grep -qE '^  MPI  *none'; then
     export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+    if command -v script >/dev/null; then
+        script -qec "stty cols 100; $MEGALITH launch --nproc_per_node 2 run_clm ${small[*]} --train_file train.txt \
+            --max_train_steps 60" /dev/null >out 2>&1 </dev/null
+        grep -aqE "\[K$bar" out || note "no progress bar on the launcher's terminal"
+    fi
     for layout in "--per_device_train_batch_size 8 --zero-stage 3" \
         "--per_device_train_batch_size 16 --tensor-model-parallel-size 2" \
         "--per_device_train_batch_size 4 --gradient_accumulation_steps 4 --pipeline-model-parallel-size 2"; do

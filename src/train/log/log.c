@@ -104,13 +104,12 @@ static void write_graphs(const trainer *t, int64_t iteration)
                (long long)iteration, (long long)r.recordings, (long long)r.launches, (double)r.bytes / 1048576);
 }
 
-static void draw_bar(trainer *t)
+static void draw_bar(trainer *t, double loss, double tokens_s)
 {
     mega_buffer *const bar = &t->log.line; /* of log lines: the last one is printed */
-    const double step_s = t->log.interval.seconds / (double)t->log.interval.iterations;
     bar->size = 0;
     bar->failed = false;
-    train_epochs_bar(t, mega_engine_progress_get(t->engine)->iteration, mega_time_now() - t->began, step_s, bar);
+    train_epochs_bar(t, loss, tokens_s, bar);
     if (!bar->failed) t->io->status(t->io->user, bar->data);
 }
 
@@ -119,11 +118,11 @@ static void log_draw_status(trainer *t, const mega_step_result *r)
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     char left[32], text[256];
     double tokens_s, flops, palm;
+    throughput(t, &tokens_s, &flops, &palm);
     if (t->task->course->in_epochs) {
-        draw_bar(t);
+        draw_bar(t, r->loss, tokens_s);
         return;
     }
-    throughput(t, &tokens_s, &flops, &palm);
     snprintf(text, sizeof text, "iteration %lld of %lld, %d %%, loss %.4f, %.0f tokens/s, %s left",
              (long long)p->iteration, (long long)t->train_iters, (int)(100 * p->iteration / t->train_iters), r->loss,
              tokens_s, time_left(t, left, sizeof left));
