@@ -50,17 +50,22 @@ bool mega_engine_is_busy(const mega_engine *e)
            mega_reader_is_this_thread(e->data.reader);
 }
 
-/* A device's failure comes before what followed from it. */
+mega_status engine_take_failure(const mega_engine *e, mega_status st)
+{
+    mega_error_record of_call;
+    if (e->memory.device == NULL) return st;
+    if (st == MEGA_OK) return mega_device_finish(e->memory.device);
+    mega_error_get_of(st, &of_call);
+    MEGA_TRY(mega_device_finish(e->memory.device));
+    return mega_error_restore(&of_call);
+}
+
+/* What the ranks have agreed on is returned by all. If one alone learns here that its device has failed, the next call
+ * tells all. */
 mega_status engine_leave(mega_engine *e, mega_status st)
 {
-    if (e->memory.device != NULL) {
-        mega_error_record of_call;
-        mega_error_get_of(st, &of_call);
-        const mega_status of_device = mega_device_finish(e->memory.device);
-        if (of_device != MEGA_OK) st = of_device;
-        else if (st != MEGA_OK)
-            st = mega_error_restore(&of_call);
-    }
+    const bool is_agreed = e->layout->world.size > 1 && (st == MEGA_OK || mega_world_failed(e->options.world));
+    if (!is_agreed) st = engine_take_failure(e, st);
     atomic_store(&e->calls.running, NULL);
     return st;
 }

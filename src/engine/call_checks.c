@@ -8,13 +8,25 @@ enum { MOST_MICRO_BATCHES = 1 << 24 };
 
 mega_status engine_agree(const mega_engine *e, mega_status st)
 {
-    return e->options.layout.planned_ranks > 0 ? st : mega_comm_agree(e->layout->world.comm, st);
+    if (e->options.layout.planned_ranks > 0) return st;
+    if (e->layout->world.size > 1 && !mega_world_failed(e->options.world)) st = engine_take_failure(e, st);
+    return mega_comm_agree(e->layout->world.comm, st);
+}
+
+mega_status engine_agree_read(const mega_engine *e)
+{
+    return e->memory.device == NULL ? MEGA_OK : engine_agree(e, engine_take_failure(e, MEGA_OK));
 }
 
 mega_status engine_begin_pass(const mega_engine *e, mega_status st)
 {
     mega_world_forget_failure(e->options.world);
-    return engine_agree(e, st);
+    return engine_agree(e, engine_take_failure(e, st));
+}
+
+bool mega_engine_has_failed(mega_engine *e)
+{
+    return e->memory.device != NULL && engine_begin_pass(e, MEGA_OK) != MEGA_OK;
 }
 
 mega_status engine_begin_call(const mega_engine *e, mega_status st)

@@ -552,7 +552,7 @@ mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_lo
     MEGA_TRY(engine_agree(e, read_folder(e, c, o, &loaded))); /* before ranks wait for weights of others */
     if (e->optimizer != NULL && mega_optimizer_averages(e->optimizer) && !loaded.optimizer)
         mega_optimizer_set_updates(e->optimizer, 0); /* the average starts again from these weights */
-    MEGA_TRY(mega_params_publish(e->params));
+    MEGA_TRY(engine_agree(e, mega_params_publish(e->params)));
     e->memory.has_weights = true;
     *out = loaded;
     return MEGA_OK;

@@ -188,8 +188,9 @@ void mega_engine_destroy(mega_engine *e)
         return;
     }
     mega_reader_destroy(e->data.reader);
-    /* other ranks may still read this rank's memory; after a failure some of them have not begun the exchange */
-    if (!mega_world_failed(e->options.world)) (void)mega_update_wait(e->update);
+    /* other ranks may still read this rank's memory, and the groups of an exchange outlive it; ranks that have agreed on
+     * a failure have all begun the same ones (mega_update_step.is_cut) */
+    (void)mega_update_wait(e->update);
     engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);
@@ -350,7 +351,7 @@ static mega_status initialize(mega_engine *e, uint32_t seed)
     engine_micro_discard(e);
     engine_start_again(e);
     e->memory.has_moments = true;
-    MEGA_TRY(mega_params_initialize_team(e->params, seed, e->options.team));
+    MEGA_TRY(engine_agree(e, mega_params_initialize_team(e->params, seed, e->options.team)));
     e->memory.has_weights = true;
     return MEGA_OK;
 }

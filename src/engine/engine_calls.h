@@ -6,21 +6,26 @@
 
 /* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter,
  * which refuses it while another is running, and engine_leave, which returns `st`. engine_check_free is for calls that
- * call nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL. */
+ * call nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL.
+ * engine_take_failure is local: waits for the device, and returns its failure, which comes before what followed from
+ * it, else st. */
 mega_status engine_enter(mega_engine *e, const char *call);
 mega_status engine_leave(mega_engine *e, mega_status st);
 mega_status engine_check_free(const mega_engine *e, const char *call);
+mega_status engine_take_failure(const mega_engine *e, mega_status st);
 /* What the calls of these names do, for calls that have entered the engine. */
 mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
 void engine_profile(mega_engine *e, mega_profile *profile);
 mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
 mega_status engine_save(mega_engine *e, const mega_engine_save_options *o);
 mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o, mega_engine_loaded *out);
-/* call_checks.c. The checks return MEGA_ERR_USAGE for a wrong call. engine_agree is collective: if one rank fails, all
- * return its error. It then returns that error at once, without communication, until the failure is forgotten, so that
- * nested calls return on all ranks. Every public call begins with engine_begin_call, which forgets an earlier failure,
- * agrees, and waits until the weights of the last update have arrived. */
+/* call_checks.c. The checks return MEGA_ERR_USAGE for a wrong call. engine_agree is collective: if one rank fails, or
+ * its device, all return its error. (One rank alone is not made to wait for its device.) It then returns that error at once, without communication, until the failure is forgotten, so that
+ * nested calls return on all ranks. engine_agree_read does so for a device only, after all ranks have read from it.
+ * Every public call begins with engine_begin_call, which forgets an earlier failure, agrees, and waits until the
+ * weights of the last update have arrived. A device that has failed stays so: the call then ends on all ranks. */
 mega_status engine_agree(const mega_engine *e, mega_status st);
+mega_status engine_agree_read(const mega_engine *e);
 mega_status engine_begin_call(const mega_engine *e, mega_status st);
 /* The same for a call whose forward itself waits for the weights that it reads. */
 mega_status engine_begin_pass(const mega_engine *e, mega_status st);

@@ -15,7 +15,7 @@ void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program
  * multiplied by `times`, and engine_losses_end reads them. */
 void engine_losses_begin(const mega_engine *e, const engine_sums *sums);
 void engine_losses_add(const mega_engine *e, const program_io *io, double times);
-void engine_losses_end(const mega_engine *e, engine_sums *sums);
+mega_status engine_losses_end(const mega_engine *e, engine_sums *sums);
 /* Sums *sums over the ranks of comm, in one collective for all losses. */
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums);
 /* For a step: writes the value of each loss and metric, NAN if only evaluation computes it. Returns the sum of

@@ -3,6 +3,7 @@
  * built once, and at most one length besides that of whole samples has programs. They use the memory of the programs of
  * whole samples, which is planned. Evaluations always read whole samples. */
 #include "engine_build.h"
+#include "engine_calls.h"
 #include "engine_step.h"
 #include "megalith/device_memory.h"
 #include "megalith/log.h"
@@ -229,7 +230,7 @@ mega_status engine_set_length(mega_engine *e)
     const int64_t positions = engine_length_of(e, e->progress.iteration + 1);
     if (positions == e->lengths.now) return MEGA_OK;
     engine_note(e, "building the programs of another length", -1);
-    const mega_status st = mega_comm_agree(e->layout->world.comm, take_length(e, positions));
+    const mega_status st = engine_agree(e, take_length(e, positions));
     if (st != MEGA_OK) return_to_whole(e); /* on all ranks: the next step tries again */
     mega_memory_trim();
     return st;

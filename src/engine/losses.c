@@ -217,9 +217,10 @@ void engine_losses_add(const mega_engine *e, const program_io *io, double times)
     mega_device_end();
 }
 
-void engine_losses_end(const mega_engine *e, engine_sums *sums)
+mega_status engine_losses_end(const mega_engine *e, engine_sums *sums)
 {
     mega_device_read(sums->of, e->memory.losses, sizeof sums->of);
+    return engine_take_failure(e, MEGA_OK); /* of a device that has failed, they are no losses */
 }
 
 mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const char *what, engine_sums *sums)

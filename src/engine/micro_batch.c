@@ -90,8 +90,8 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     const mega_schedule_step pass = {.forward = true};
     engine_note(e, "forward", m->done);
     engine_losses_begin(e, &now);
-    const mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e));
-    engine_losses_end(e, &now);
+    mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e));
+    if (st == MEGA_OK) st = engine_losses_end(e, &now);
     clock_ran(&m->clock, &pass, false);
     MEGA_TRY(finish_pass(e, st));
     clock_resume(&m->clock, CLOCK_AFTER_FORWARD);

@@ -2,6 +2,7 @@
  * sees that in the sums, so all ranks run the step again and check the output of every instruction. The error names the
  * earliest instruction, in the order of the computation, whose output was not finite. */
 #include "engine_build.h"
+#include "engine_calls.h"
 #include "engine_losses.h"
 #include "engine_step.h"
 
@@ -95,7 +96,7 @@ static mega_status run_again(mega_engine *e, engine_search *s)
     const mega_status st = s->evaluates ? engine_run_evaluation(e, &sums) : run_step_again(e);
     nonfinite_watch(e, s->evaluates, NULL);
     e->watch.search = NULL;
-    return mega_comm_agree(e->layout->world.comm, st);
+    return engine_agree(e, st);
 }
 
 /* Returns MEGA_OK if no rank found a value that is not finite. */

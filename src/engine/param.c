@@ -287,6 +287,7 @@ static mega_status get_whole(mega_engine *e, const char *name, const char *what,
     MEGA_TRY(param_compare(e, call, name, what, NULL, 0));
     memset(out, 0, (size_t)count * sizeof *out);
     if (t.is_counted) param_read_all(e, &t, out);
+    MEGA_TRY(engine_agree_read(e));
     /* exactly one rank contributes each element; the others add 0 */
     return mega_comm_all_reduce(e->layout->world.comm, "a whole parameter", out, count, MEGA_F32, MEGA_REDUCE_SUM);
 }
@@ -310,7 +311,7 @@ static mega_status set_whole(mega_engine *e, const char *name, const char *what,
     MEGA_TRY(engine_begin_call(e, st));
     MEGA_TRY(param_compare(e, call, name, what, values, count));
     param_write_all(e, &t, values);
-    if (t.kind != PARAM_WEIGHT) return MEGA_OK;
+    if (t.kind != PARAM_WEIGHT) return engine_agree_read(e);
     param_write_average(e, &t, values);
     for (int c = 0; c < e->programs.chunks && e->programs.train != NULL;
          c++) /* weights packed earlier in this step are outdated */

@@ -201,6 +201,9 @@ static mega_status ask_ranks(mega_engine *e)
 {
     const mega_layout *l = e->layout;
     enum { STOPS, FAILED, NUM_ASKED };
+    const mega_status own =
+        engine_take_failure(e, e->runs.failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&e->runs.failed));
+    if (own != MEGA_OK) mega_error_get_of(own, &e->runs.failed);
     int32_t any[NUM_ASKED] = {[STOPS] = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team)),
                               [FAILED] = e->runs.failed.code != MEGA_OK};
     MEGA_TRY(mega_comm_all_reduce(l->tp.comm, "signals", any, NUM_ASKED, MEGA_I32, MEGA_REDUCE_MAX));

@@ -153,7 +153,7 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
     }
     MEGA_TRY(stage_end(&e->programs.stage));
     sums->are_late = engine_reads_late(e);
-    if (!sums->are_late) engine_losses_end(e, sums);
+    if (!sums->are_late) MEGA_TRY(step_keep_failure(sums, engine_losses_end(e, sums)));
     clock_waited(clock);
     clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
@@ -215,7 +215,7 @@ static mega_status train_batch(mega_engine *e, mega_step_result *out)
     MEGA_TRY(engine_set_length(e));
     clock_passes(&clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
     /* If one rank fails in its passes, all return here, before they wait for each other. */
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_schedule(e, &sums, &clock)));
+    MEGA_TRY(engine_agree(e, engine_run_schedule(e, &sums, &clock)));
     /* The sums begin when the last rank is there; with a pipeline, most of this wait is for the other stages. */
     if (e->layout->pp.size > 1) clock_resume(&clock, NULL);
     MEGA_TRY(engine_finish_gradients(e, &sums, &r));
@@ -265,7 +265,7 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
         MEGA_TRY(stage_after(&e->programs.evaluate_stage, &e->programs.schedule[i]));
     }
     MEGA_TRY(stage_end(&e->programs.evaluate_stage));
-    engine_losses_end(e, sums);
+    MEGA_TRY(step_keep_failure(sums, engine_losses_end(e, sums)));
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -274,7 +274,7 @@ mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
     engine_sums found = {.stops = 0};
     mega_loss_sums now;
     MEGA_TRY(engine_begin_call(e, engine_check_evaluate(e, sums)));
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, engine_run_evaluation(e, &found)));
+    MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &found)));
     if (e->layout->tp.rank > 0) found = (engine_sums){.stops = 0}; /* all ranks of tp have the same sums: count one */
     found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "validation loss", &found));

@@ -1,6 +1,7 @@
 /* The end of a step: runs the update program (megalith/update.h), which sums gradients and losses over the ranks,
  * checks them and updates the weights. Programs sum buckets over dp while the backward pass runs; the update program
  * sums the rest. */
+#include "engine_calls.h"
 #include "engine_losses.h"
 #include "engine_state.h"
 #include "engine_step.h"
@@ -176,7 +177,8 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     u->expected = e->step.expected * e->options.micro_batch * e->layout->dp.size;
     const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) mega_update_clear(e->update); /* it is answered here */
-    MEGA_TRY(mega_comm_agree(e->layout->world.comm, st));
+    if (u->is_cut && e->layout->world.size > 1) return st; /* others have begun exchanges that this rank has not */
+    MEGA_TRY(engine_agree(e, st));
     if (e->step.are_losses_late) take_losses(e, r);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
     engine_scale_good_step(e);

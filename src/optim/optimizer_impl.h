@@ -120,5 +120,7 @@ typedef void *optimizer_numbers_at(const mega_params *params, int bucket, int64_
 void optimizer_norm_begin(mega_optimizer *o);
 void optimizer_norm_add_gradients(mega_optimizer *o, int span); /* to the sums of the block */
 mega_norm_result optimizer_norm_result(const double sum[3]);
+/* On a device, collective over the world: returns the failure of any rank's device, after all have read from it. */
+mega_status optimizer_agree_read(const mega_optimizer *o);
 
 #endif

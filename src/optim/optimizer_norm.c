@@ -118,6 +118,12 @@ static mega_norm_result result_end(const mega_optimizer *o)
     return optimizer_norm_result(sum);
 }
 
+mega_status optimizer_agree_read(const mega_optimizer *o)
+{
+    mega_device *const device = mega_device_of(norm_result(o));
+    return device == NULL ? MEGA_OK : mega_comm_agree(o->layout->world.comm, mega_device_finish(device));
+}
+
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 {
     static const char what[] = "parameter norm";
@@ -134,12 +140,12 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
         add_numbers(o, mega_params_master_at(o->params, r->bucket, r->begin), r->end - r->begin, norm_result(o));
     }
     mega_device_read(sum, norm_result(o), sizeof sum);
-    const mega_status read = mega_device_finish(mega_device_of(norm_result(o))); /* the other ranks wait for this one */
+    MEGA_TRY(optimizer_agree_read(o));
     MEGA_TRY(mega_params_sum_shards(o->params, what, sum, 3));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     *out = optimizer_norm_result(sum);
-    return read;
+    return MEGA_OK;
 }
 
 mega_norm_result mega_optimizer_look(mega_optimizer *o, const void *x, int64_t count)

@@ -37,7 +37,7 @@ mega_status update_learn(mega_update *u)
     const mega_device_part part[] = {{&b, u->optimizer->block, sizeof b},
                                      {s->sum, s->losses.sums, (size_t)s->losses.count * 2 * sizeof *s->sum}};
     mega_device_read_all(part, update_is_late(u) ? 2 : 1);
-    MEGA_TRY(mega_device_finish(mega_device_of(u->optimizer->block))); /* else what was read is no verdict */
+    MEGA_TRY(optimizer_agree_read(u->optimizer)); /* else what was read is no verdict, and no rank is to update */
     const double sums[] = {b.squares, b.zeros, b.not_finite};
     s->norm = optimizer_norm_result(sums);
     s->verdict = (mega_update_verdict)b.verdict;

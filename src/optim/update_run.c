@@ -341,13 +341,14 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
         if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
     }
     u->step.verdict = MEGA_UPDATE_IS_FINITE;
+    u->step.is_cut = false;
     const bool with_momenta = optimizer_is_compressed(u->optimizer, u->optimizer->updates + 1);
     for (int i = applies ? u->first_applied : 0; i < end; i++) {
         if (!update_has_turn(&u->list[i], with_momenta)) continue;
         if (u->pending > 0) MEGA_TRY(mega_comm_poll(u->options.world));
-        if (u->profile != NULL) MEGA_TRY(run_profiled(u, i));
-        else
-            MEGA_TRY(run_of[u->list[i].kind](u, &u->list[i]));
+        u->step.is_cut = applies && u->list[i].kind != UPDATE_CHECK; /* if it fails */
+        MEGA_TRY(u->profile != NULL ? run_profiled(u, i) : run_of[u->list[i].kind](u, &u->list[i]));
+        u->step.is_cut = false;
         if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
     return applies && update_is_late(u) ? update_learn(u) : MEGA_OK;

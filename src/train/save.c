@@ -242,6 +242,36 @@ static void remove_others(trainer *t)
     if (st != MEGA_OK) mega_warn("--restart: a checkpoint of the run before stays: %s", mega_error_message());
 }
 
+/* What a GPU that has failed holds cannot be read. */
+static void say_what_stays(const trainer *t)
+{
+    const int64_t kept = t->cfg->save != NULL ? mega_checkpoint_tracked(t->cfg->save) : -1;
+    if (!train_is_first(t)) return;
+    if (t->cfg->save == NULL) mega_warn("a GPU has failed, and without --save nothing of this run is kept");
+    else if (kept < 0)
+        mega_warn("a GPU has failed, so its state is not saved: --save %s holds no checkpoint", t->cfg->save);
+    else
+        mega_warn("a GPU has failed, so its state is not saved: the checkpoint of iteration %lld in %s stays whole",
+                  (long long)kept, t->cfg->save);
+}
+
+/* Collective: the world. Of a failure that all ranks know of, and still do: whether it is a GPU's; says what stays. */
+static bool has_lost_gpu(const trainer *t)
+{
+    mega_error_record why;
+    mega_error_get(&why);
+    const bool is_lost = mega_engine_has_failed(t->engine);
+    if (is_lost) say_what_stays(t);
+    const mega_status st = mega_error_restore(&why);
+    if (!is_lost) MEGA_IGNORE(train_agree(t, st));
+    return is_lost;
+}
+
+static bool all_know(const trainer *t, mega_status st)
+{
+    return st != MEGA_OK && st != MEGA_ERR_COMM && (mega_world_size(t->world) == 1 || mega_world_failed(t->world));
+}
+
 mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
@@ -249,7 +279,9 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
     train_note(t, "saving the checkpoint");
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
-    MEGA_TRY(save_write_folder(t, tag, is_whole));
+    const mega_status st = save_write_folder(t, tag, is_whole);
+    if (all_know(t, st)) (void)has_lost_gpu(t);
+    MEGA_TRY(st);
     if (t->saves.iteration < 0 && save_is_own(t))
         mega_warn("--save %s: transformers cannot load these checkpoints, as no model of it has this combination of "
                   "options (docs/families.md); their config.json has model_type %s",
@@ -264,12 +296,10 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
 
 mega_status train_keep(trainer *t, mega_status st)
 {
-    const bool is_of_data =
-        st != MEGA_OK && st != MEGA_ERR_COMM && st != MEGA_ERR_NUMERIC && st != MEGA_ERR_INTERRUPTED;
-    const bool is_known = mega_world_size(t->world) == 1 || mega_world_failed(t->world);
+    const bool is_of_data = all_know(t, st) && st != MEGA_ERR_NUMERIC && st != MEGA_ERR_INTERRUPTED;
     const bool has_trained = mega_engine_progress_get(t->engine)->iteration > t->first_iteration;
     mega_error_record why;
-    if (!is_of_data || !is_known || !has_trained) return st;
+    if (!is_of_data || has_lost_gpu(t) || !has_trained) return st;
     mega_error_get(&why);
     mega_world_forget_failure(t->world);
     t->saves.is_failing = true;

@@ -427,8 +427,8 @@ mega_status train_save(trainer *t);
 /* The same under SAVE/TAG instead of the iteration's name; is_whole: with the optimizer's state. */
 mega_status train_save_as(trainer *t, const char *tag, bool is_whole);
 /* Collective: the world. Called before a run ends because of st, a failed step or evaluation that all ranks know of.
- * If reading data failed, the state is still that of the last complete step, and is saved. The reported error remains
- * the original failure. Returns st. */
+ * If reading data failed, the state is still that of the last complete step, and is saved; if a GPU has failed, no save
+ * is begun, and a warning says which checkpoint stays. The reported error remains the original failure. Returns st. */
 mega_status train_keep(trainer *t, mega_status st);
 void train_warn_of_newer(const trainer *t);
 

@@ -197,6 +197,9 @@ typedef struct mega_engine_save_options {
 /* Collective over the world. Every rank writes what it holds. The files do not depend on the layout of ranks. The
  * shape, tokenizer, model card and extra_json of the first rank are written. */
 mega_status mega_engine_save(mega_engine *e, const mega_engine_save_options *o);
+/* Collective over the world. Returns whether the device of any rank has failed, with its message. What it holds can
+ * then be neither read nor used: every collective call returns that failure. */
+bool mega_engine_has_failed(mega_engine *e);
 /* Returns the bytes of the tensors of a checkpoint, which are nearly its whole size. Reads only save_dtype and no_optim
  * of `o`. May be called before mega_engine_allocate. */
 int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_options *o);

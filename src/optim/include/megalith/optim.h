@@ -95,7 +95,8 @@ typedef struct mega_norm_result {
     int64_t zeros; /* elements that are exactly 0; padding rows of the vocabulary not counted */
     bool finite;   /* every element */
 } mega_norm_result;
-/* Computes the norm of the masters. Collective over tp and pp, with ZeRO also over dp. */
+/* Computes the norm of the masters. Collective over tp and pp, with ZeRO also over dp; on a device over the world, as
+ * ranks agree whether it could be read. */
 mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out);
 /* Norms of the states over the whole model, each element counted once: what --log-optimizer-states-to-tensorboard
  * writes. The variance is exp_avg_sq, the momentum exp_avg, of a matrix with Muon and with SGD momentum_buffer; the
@@ -111,7 +112,7 @@ typedef struct mega_state_norms {
     double l2[MEGA_STATE_KINDS], l1[MEGA_STATE_KINDS], abs_max[MEGA_STATE_KINDS];
 } mega_state_norms;
 bool mega_optimizer_has_state(const mega_optimizer *o, mega_state_kind kind);
-/* Collective over tp and pp, with ZeRO also over dp. Weights and moments must be allocated. */
+/* Collective as mega_optimizer_params_norm. Weights and moments must be allocated. */
 mega_status mega_optimizer_state_norms(mega_optimizer *o, mega_state_norms *out);
 /* The first parameter held here whose gradient has an element that is not finite, or -1. */
 int mega_optimizer_find_nonfinite(mega_optimizer *o);
