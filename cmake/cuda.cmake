@@ -148,7 +148,7 @@ if(TARGET ptx)
 endif()
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-set(scripts models ranks calls plan measure)
+set(scripts models ranks calls failures plan measure)
 if(NOT MEGA_SANITIZE) # these are of kernels for GPUs, or of the watch
     list(APPEND scripts images omitted library bits changes train check_gpu)
 endif()

@@ -157,7 +157,7 @@ static bool is_aligned(const void *at, int64_t stride, mega_dtype t)
     return (uintptr_t)at % ALIGNED == 0 && (size_t)stride * mega_dtype_size(t) % ALIGNED == 0;
 }
 
-static bool is_float(mega_dtype t)
+static bool is_multiplied(mega_dtype t)
 {
     return t == MEGA_F32 || t == MEGA_BF16 || t == MEGA_F16;
 }
@@ -166,7 +166,7 @@ static bool is_float(mega_dtype t)
 static bool is_taken(const mega_gemm_args *a)
 {
     const mega_dtype t = a->head.dtype;
-    return is_float(t) && (a->c_dtype == t || a->c_dtype == MEGA_F32) && a->m > 0 && a->n > 0 && a->k > 0 &&
+    return is_multiplied(t) && (a->c_dtype == t || a->c_dtype == MEGA_F32) && a->m > 0 && a->n > 0 && a->k > 0 &&
            a->m <= INT_MAX && a->n <= INT_MAX && a->k <= INT_MAX && !a->lower &&
            (a->bias == NULL || (a->c_dtype == t && is_aligned(a->bias, 0, t))) && is_aligned(a->a, a->lda, t) &&
            is_aligned(a->b, a->ldb, t) && is_aligned(a->c, a->ldc, a->c_dtype) &&

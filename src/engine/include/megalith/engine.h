@@ -27,6 +27,11 @@
  * mega_world_abort. After a wrong call, functions that return a pointer return NULL, functions that return a number
  * return -1 or 0, and the message is left.
  *
+ * A GPU that fails stays so, and what it holds is lost. The call in which it fails returns the driver's message, which
+ * names the rank, and so does at once every later collective call, on all ranks, before it changes or writes anything;
+ * queries go on. The engine can then only be destroyed; a checkpoint that was complete before stays whole. If the GPU
+ * fails when the ranks have agreed on the result of a call, that result holds, and the next call returns the failure.
+ *
  * Threads. One thread at a time uses an engine. The callbacks of a data set run on that thread. If the data set sets
  * is_thread_safe, they run on a thread of the engine instead, up to two batches ahead; if a read fails there, the step
  * that needs its samples returns its status and message.
