@@ -2,6 +2,7 @@
 #include "engine_watch.h"
 #include "megalith/device_memory.h"
 #include "megalith/threads.h"
+#include <math.h>
 
 step_clock clock_start(mega_engine *e, mega_step_result *result)
 {
@@ -21,15 +22,21 @@ void clock_passes(step_clock *c, int64_t micro_batches, const char *memory)
     clock_resume(c, memory);
 }
 
-/* Ends the part that runs, and returns its seconds. A device that is monitored has then done its work, as with the
- * timers of DeepSpeed and Megatron; otherwise they are the seconds in which it was queued. */
+/* A device is given its work ahead, so that times of the host are those of queueing. */
+static bool is_measured(const step_clock *c)
+{
+    return c->e->memory.device == NULL || c->e->watch.monitor != NULL;
+}
+
+/* Ends the part that runs, and returns its seconds; NAN: nobody knows them. A device that is monitored has then done its
+ * work, as with the timers of DeepSpeed and Megatron. */
 static double part(step_clock *c)
 {
     const double began = c->mark;
-    const mega_status waited = c->e->watch.monitor != NULL ? mega_device_finish(c->e->memory.device) : MEGA_OK;
+    const mega_status waited = is_measured(c) ? mega_device_finish(c->e->memory.device) : MEGA_OK;
     (void)waited; /* its failure stays, and the end of the step returns it */
     c->mark = mega_time_now();
-    return c->mark - began;
+    return is_measured(c) ? c->mark - began : NAN;
 }
 
 void clock_waited(step_clock *c)
@@ -49,7 +56,7 @@ void clock_passed(step_clock *c)
 void clock_ran(step_clock *c, const mega_schedule_step *pass, bool is_last_micro_batch)
 {
     const double began = c->mark, whole = part(c);
-    const double computed = c->ended > 0 ? c->ended - began : whole;
+    const double computed = c->ended > 0 && is_measured(c) ? c->ended - began : whole;
     const double within = mega_program_reduce_seconds(c->e->programs.chunk[pass->chunk].train);
     const mega_step_times t =
         pass->forward ? (mega_step_times){.forward_s = computed}
