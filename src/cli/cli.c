@@ -102,17 +102,14 @@ void mega_cli_dry_run(const char *fmt, ...)
     va_end(args);
 }
 
-/* Says how the ranks of this host take its GPUs: each the next one, or all the one that --device names. */
+/* Says how the ranks of this host take its GPUs. */
 static const char *gpus_of_ranks(const mega_command_options *cfg, char out[96])
 {
-    const mega_backend_options *b = &cfg->train.engine.backend;
     const long long ranks = cfg->train.engine.local_world_size;
-    int gpus = 1;
-    const bool is_named = b->device != NULL && strchr(b->device, ':') != NULL;
-    if (ranks > 1 && !is_named && mega_cuda_count(&gpus) != MEGA_OK) gpus = 1;
-    if (ranks == 1) out[0] = '\0';
-    else if (ranks <= gpus)
-        snprintf(out, 96, "; the %lld ranks of a host have a GPU each", ranks);
+    const int gpus = cfg->train.engine.gpus.gpus;
+    out[0] = '\0';
+    if (ranks == 1 || gpus == 0) return out;
+    if (ranks == gpus) snprintf(out, 96, "; the %lld ranks of a host have a GPU each", ranks);
     else if (gpus == 1)
         snprintf(out, 96, "; the %lld ranks of a host share it", ranks);
     else
@@ -124,14 +121,16 @@ static const char *gpus_of_ranks(const mega_command_options *cfg, char out[96])
 static void show_device(const mega_command_options *cfg)
 {
     const mega_backend_options *b = &cfg->train.engine.backend;
+    const char *missing = cfg->train.engine.gpus.missing;
     char text[MEGA_CUDA_TEXT], ranks[96];
-    const bool may = b->device != NULL && strcmp(b->device, "auto") == 0;
+    const bool may = b->device != NULL && strcmp(b->device, "auto") == 0 && missing[0] != '\0';
     if ((b->backend != MEGA_BACKEND_CUDA && !may) || mega_gpu_model_named(b->device) != NULL) return;
-    if (mega_cuda_describe(b->gpu, text) != MEGA_OK) snprintf(text, sizeof text, "%.150s", mega_error_message());
+    if (b->backend == MEGA_BACKEND_CUDA && mega_cuda_describe(b->gpu, text) != MEGA_OK)
+        snprintf(text, sizeof text, "%.150s", mega_error_message());
     if (b->backend == MEGA_BACKEND_CUDA)
         mega_info("computing on cuda:%lld: %s%s", (long long)b->gpu, text, gpus_of_ranks(cfg, ranks));
     else
-        mega_info("computing on the CPU: %s", text);
+        mega_info("computing on the CPU: %s", missing);
 }
 
 /* Shows the number of threads, and where it comes from. */
@@ -173,6 +172,7 @@ bool mega_cli_read_on(mega_world *world, mega_command_options *cfg, const char *
     if (is_first && st == MEGA_OK) sink.most = cfg->log_level;
     stop_holding();
     st = mega_cli_agree(world, st);
+    if (st == MEGA_OK) st = mega_engine_agree_device(&cfg->train.engine, world);
     if (st != MEGA_OK) return mega_cli_give_up(cfg, command, st, exit_status);
     if (!mega_options_is_faulty(cfg->train.engine.options, MEGA_TOPIC_OPTIONS)) show_threads(cfg);
     return true;

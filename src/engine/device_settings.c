@@ -19,8 +19,8 @@ static int64_t gpu_number(const char *device)
     return number;
 }
 
-/* Returns the GPU of a rank that was given none by number: ranks of a host take its GPUs in turn, and share them if
- * there are more ranks. */
+/* Returns the GPU of a rank that was given none by number: ranks of a host take in turn the GPUs that they see, and
+ * share them if there are more ranks. */
 static int64_t gpu_of_rank(const mega_engine_settings *s)
 {
     int count = 0;
@@ -53,18 +53,18 @@ static void refuse_name(const mega_engine_settings *s)
                          mega_options_origin(s->options, "device"), names);
 }
 
-/* What it cannot do on a GPU, a run with `auto` does on the CPU. */
+/* What it cannot do on a GPU, a run with `auto` does on the CPU: mega_engine_agree_device decides. */
 void mega_engine_derive_device(mega_engine_settings *s)
 {
     mega_backend_options *b = &s->backend;
-    char text[MEGA_CUDA_TEXT];
     b->gpu = 0;
     if (b->device == NULL) return;
     const int64_t number = device_is_elsewhere(s) ? 0 : gpu_number(b->device);
     const bool is_wanted = !mega_options_was_set(s->options, "backend") && (is_auto(b) || number >= 0) && !b->fp64;
     if (!is_wanted && b->backend != MEGA_BACKEND_CUDA) return;
     b->gpu = device_is_elsewhere(s) ? 0 : strchr(b->device, ':') != NULL && number >= 0 ? number : gpu_of_rank(s);
-    if (is_wanted && (!is_auto(b) || mega_cuda_describe(b->gpu, text) == MEGA_OK)) b->backend = MEGA_BACKEND_CUDA;
+    s->gpus.may_take = is_wanted && is_auto(b) && !s->gpus.is_known;
+    if (is_wanted && !is_auto(b)) b->backend = MEGA_BACKEND_CUDA;
 }
 
 static bool is_library(const char *library)

@@ -162,6 +162,16 @@ static mega_status compare_as_given(mega_engine *e, mega_world *world)
     return engine_spell(e, mega_comm_compare_lines(all, "options", NULL, &lines));
 }
 
+/* Collective over the world. The device of --device auto is decided by all ranks. */
+static mega_status agree_device(mega_engine *e, mega_world *world)
+{
+    if (e->own.as_given == NULL) return MEGA_OK;
+    mega_engine_settings *s = &e->own.as_given->engine;
+    MEGA_TRY(mega_engine_agree_device(s, world));
+    e->options.backend = s->backend.backend;
+    return MEGA_OK;
+}
+
 mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
@@ -175,6 +185,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     MEGA_TRY(world != NULL ? mega_comm_agree(mega_world_comm(world), st) : st);
     e->options.world = world;
     if (mega_world_size(world) > 1) MEGA_TRY(compare_as_given(e, world));
+    MEGA_TRY(agree_device(e, world));
     if (s->options == NULL) {
         e->options.team = s->team != NULL ? s->team : e->own.team;
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;

@@ -84,17 +84,21 @@ static void sites_set(void)
 }
 
 /* As NVIDIA's driver: the devices that CUDA_VISIBLE_DEVICES lists up to the first that is not there, or one MIG
- * instance, of which this device has MIG-software. */
+ * instance of device 0, MIG-software-N. */
 static int devices_visible(int devices)
 {
+    static const char mig[] = "MIG-software";
     const char *text = getenv("CUDA_VISIBLE_DEVICES");
     int count = 0;
+    for (int i = 0; i < devices; i++) software.place[i] = i;
     if (text == NULL) return devices;
-    software.is_instance = strncmp(text, "MIG-software", 12) == 0;
+    software.is_instance = strncmp(text, mig, sizeof mig - 1) == 0;
+    if (software.is_instance) software.instance = 1 - atoi(text + sizeof mig - 1); /* "-N" */
     if (software.is_instance) return devices > 0;
     for (char *end;; text = end + 1, count++) {
         const long number = strtol(text, &end, 10);
-        if (end == text || number < 0 || number >= devices) return count;
+        if (end == text || number < 0 || number >= devices || count == devices) return count;
+        software.place[count] = (int)number;
         if (*end != ',') return count + 1;
     }
 }
@@ -335,10 +339,20 @@ cu_result cuDeviceGetName(char *name, int bytes, cu_device device)
     return software_leave(r);
 }
 
+/* Instances of a GPU have its place, each with its own UUID. */
+cu_result cuDeviceGetUuid_v2(cu_uuid *out, cu_device device)
+{
+    const cu_result r = enter_device("cuDeviceGetUuid_v2", device);
+    memset(out, 0, sizeof *out);
+    if (r == CU_OK)
+        memcpy(out->bytes, (char[]){'G', 'P', 'U', (char)software.place[device], (char)software.instance}, 5);
+    return software_leave(r);
+}
+
 cu_result cuDeviceGetPCIBusId(char *text, int bytes, cu_device device)
 {
     const cu_result r = enter_device("cuDeviceGetPCIBusId", device);
-    if (r == CU_OK) snprintf(text, (size_t)bytes, "0000:%02x:00.0", (unsigned)device + 1);
+    if (r == CU_OK) snprintf(text, (size_t)bytes, "0000:%02x:00.0", (unsigned)software.place[device] + 1);
     return software_leave(r);
 }
 

@@ -174,6 +174,8 @@ typedef struct software_state {
     cu_stream stream[MOST_STREAMS]; /* NULL: none */
     struct CUctx_st context[8];
     int devices, version;
+    int place[8];         /* of each device among those of the host, some of which CUDA_VISIBLE_DEVICES leaves out */
+    int instance;         /* of MIG, from 1 */
     bool is_instance;     /* of MIG */
     cu_result fail_error; /* what the call that fails returns; CU_OK: what is usual for it */
     watch_clock host;     /* what the host has waited for */

@@ -79,6 +79,10 @@ static void devices(void **state)
     ok(cuDeviceTotalMem_v2(&bytes, 0));
     ok(cuMemGetInfo_v2(&free_bytes, &bytes));
     assert_int_equal(free_bytes, bytes);
+    cu_uuid id;
+    ok(cuDeviceGetUuid_v2(&id, 0));
+    assert_memory_equal(id.bytes, "GPU", 3);
+    assert_int_equal(cuDeviceGetUuid_v2(&id, 1), CU_INVALID_DEVICE);
     assert_int_equal(cuDeviceGet(&n, 1), CU_INVALID_DEVICE);
     ok(cuGetErrorString(CU_OUT_OF_MEMORY, &text));
     assert_string_equal(text, "out of memory");

@@ -84,6 +84,37 @@ says 'the 2 ranks of a host have a GPU each' 2 2 --device auto
 says 'computing on cuda:1: ' 2 3 --device cuda:1
 grep -q 'the 2 ranks of a host share it' said.log || note "cuda:1 with two ranks: $(grep computing said.log)"
 
+# apart NAME VISIBLE VISIBLE OPTIONS…: as train, two ranks, each of which sees other GPUs, as srun --gpus-per-task shows
+# them, on a host of three with so much memory that one is too small for two ranks. No word of a failure.
+apart() {
+    local name=$1 first=$2 second=$3
+    shift 3
+    set -- "$MEGALITH" pretrain_gpt "${options[@]}" "${short[@]}" "$@"
+    MEGA_SOFTWARE_CUDA_DEVICES=3 MEGA_SOFTWARE_CUDA_MEMORY=800000000 ranks 1 env CUDA_VISIBLE_DEVICES="$first" \
+        timeout 300 "$@" : -n 1 env CUDA_VISIBLE_DEVICES="$second" timeout 300 "$@" >"$name.log" 2>&1 </dev/null
+}
+for seen in '0 2' '1,0 0,2' 'MIG-software-0 MIG-software-1'; do
+    # shellcheck disable=SC2086  # two words
+    apart own $seen --device cuda || note "ranks that see $seen: $(grep -m 3 error own.log)"
+    grep -q '; the 2 ranks of a host have a GPU each$' own.log || note "ranks that see $seen: $(grep computing own.log)"
+done
+for seen in '1 1' '0,1 1,0' 'MIG-software-1 MIG-software-1'; do
+    # shellcheck disable=SC2086
+    apart shared $seen --device cuda && note "two ranks that see $seen fit on one GPU"
+    grep -q 'memory of the GPU, which ranks share' shared.log && grep -q '; the 2 ranks of a host share it$' shared.log ||
+        note "ranks that see $seen: $(grep -E 'computing|error' shared.log)"
+done
+# ... auto is for all ranks
+apart both 0 1 --device auto || note "auto with two GPUs: $(tail -2 both.log)"
+grep -q '^computing on cuda:0: .*have a GPU each$' both.log || note "auto with two GPUs: $(grep computing both.log)"
+for seen in '0 7' '7 0'; do
+    # shellcheck disable=SC2086
+    apart none $seen --device auto || note "auto with a GPU for one of two ranks: $(tail -2 none.log)"
+    [ "${seen:0:1}" = 7 ] && without=0 || without=1
+    grep -qE "^computing on the CPU: rank $without on host [^ ]+ has no GPU that can: .*CUDA_VISIBLE_DEVICES" none.log ||
+        note "auto with a GPU for one of two ranks: $(grep computing none.log)"
+done
+
 # --- a call that fails on one rank: all end, with its message and an error; also where the others go on to exchange
 # weights (launch 101 is the check of a step)
 failing=("${options[@]}" --train-iters 2 --device cuda --zero-stage 2)

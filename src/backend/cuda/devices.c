@@ -3,6 +3,7 @@
 #include "megalith/cuda.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { LEAST_CAPABILITY = 8 };
 
@@ -37,12 +38,15 @@ static mega_status find_device(const mega_cuda_driver *cuda, int64_t ordinal, cu
 mega_status mega_cuda_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_device *id, mega_cuda_info *out)
 {
     int major = 0, minor = 0;
+    cu_uuid uuid;
     *out = (mega_cuda_info){.name = ""};
     MEGA_TRY(find_device(cuda, ordinal, id));
     MEGA_TRY(mega_cuda_check(cuda, cuda->device_name(out->name, sizeof out->name, *id), "cuda: the name of a GPU"));
     MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&major, CU_CAPABILITY_MAJOR, *id), out->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->device_attribute(&minor, CU_CAPABILITY_MINOR, *id), out->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->device_memory(&out->bytes, *id), out->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_uuid(&uuid, *id), out->name));
+    memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
     out->capability = 10 * major + minor;
     if (major >= LEAST_CAPABILITY) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,

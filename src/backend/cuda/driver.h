@@ -107,8 +107,12 @@ enum { CU_HOST = 1, CU_DEVICE = 2 }; /* kinds of memory */
 struct CUDA_MEMCPY2D_st {
     CU_COPY_2D_MEMBERS
 };
+struct CUuuid_st {
+    char bytes[16];
+};
 #endif
 typedef struct CUDA_MEMCPY2D_st cu_copy_2d;
+typedef struct CUuuid_st cu_uuid;
 #define CU_MOST_PITCH ((size_t)INT32_MAX)
 
 /* X(member of mega_cuda_driver, symbol, parameters) */
@@ -122,6 +126,7 @@ typedef struct CUDA_MEMCPY2D_st cu_copy_2d;
     X(device_name, cuDeviceGetName, (char *name, int bytes, cu_device device))                                         \
     X(device_attribute, cuDeviceGetAttribute, (int *value, unsigned attribute, cu_device device))                      \
     X(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, cu_device device))                                          \
+    X(device_uuid, cuDeviceGetUuid_v2, (cu_uuid * out, cu_device device))                                              \
     X(device_bus_id, cuDeviceGetPCIBusId, (char *text, int bytes, cu_device device))                                   \
     X(context_retain, cuDevicePrimaryCtxRetain, (cu_context * out, cu_device device))                                  \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (cu_device device))                                               \

@@ -25,12 +25,13 @@ static const mega_gpu_model *gpu_model(const trainer *t)
     return gpu_find(t, &here) ? mega_gpu_model_reported(here.name) : NULL;
 }
 
-/* Ranks of this host on the GPU of this rank. */
+/* Ranks of this host on the GPU of this rank: those that run have compared their GPUs; of others, as they would. */
 static size_t gpu_sharers(const trainer *t)
 {
     const char *device = t->cfg->engine.backend.device;
     const size_t ranks = (size_t)t->cfg->engine.local_world_size;
     int gpus = 0;
+    if (t->cfg->engine.gpus.sharers > 0) return (size_t)t->cfg->engine.gpus.sharers;
     if (device != NULL && strchr(device, ':') != NULL) return ranks; /* all of them name this one */
     if (mega_cuda_count(&gpus) != MEGA_OK || gpus < 1) return 1;
     return (ranks + (size_t)gpus - 1) / (size_t)gpus;

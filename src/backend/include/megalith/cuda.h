@@ -48,8 +48,9 @@ MEGA_CHECK_RESULT mega_status mega_cuda_count(int *out);
 /* What the driver says of a GPU that mega_cuda_open would open, without opening it. */
 typedef struct mega_cuda_info {
     char name[96];
-    size_t bytes;   /* of its memory */
-    int capability; /* 90 for 9.0 */
+    size_t bytes;           /* of its memory */
+    int capability;         /* 90 for 9.0 */
+    unsigned char uuid[16]; /* of the GPU, or of its MIG instance: no other one has it */
 } mega_cuda_info;
 MEGA_CHECK_RESULT mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info *out);
 

@@ -7,6 +7,7 @@
 #include "megalith/ckpt_options.h"
 #include "megalith/comm_options.h"
 #include "megalith/config.h"
+#include "megalith/gpu_ranks.h"
 #include "megalith/graph_options.h"
 #include "megalith/monitor_options.h"
 #include "megalith/optim_options.h"
@@ -42,6 +43,7 @@ typedef struct mega_engine_settings {
     bool micro_follows;                                     /* derive micro_batch_size from the other batch sizes */
     bool length_follows; /* the number of steps is found after the options were checked (epochs): its rules wait */
     int64_t data_parallel_size; /* derived */
+    mega_gpu_ranks gpus;        /* what the ranks have agreed on (mega_engine_agree_device) */
     mega_yaml_scaler yaml_scaler;
     bool has_told;         /* what is said once, about the defaults of DeepSpeed and about amp */
     mega_options *options; /* which source set each option, and mistakes; borrowed */
@@ -63,6 +65,9 @@ void mega_engine_keep_stronger_precision(mega_engine_settings *s);
 /* Parts of it, where a DeepSpeed JSON is given: DeepSpeed's defaults, and of these the learning rate. */
 void mega_engine_derive_deepspeed(mega_engine_settings *s);
 void mega_engine_derive_device(mega_engine_settings *s);
+/* Collective, after the options of all ranks were read in order: finds who shares a GPU, and decides for --device auto:
+ * GPUs if each rank has one that can, else the CPU on all. `world` may be NULL. */
+MEGA_CHECK_RESULT mega_status mega_engine_agree_device(mega_engine_settings *s, mega_world *world);
 void mega_engine_default_lr(mega_engine_settings *s);
 
 /* Rules between options. Each adds the mistakes that it finds to s->options. */
