@@ -12,11 +12,11 @@
 
 /* ---- a step: the order of its programs, then its buckets ---- */
 
-typedef struct step_list {
+typedef struct pass_list {
     const mega_engine *e;
-    const mega_schedule_step *step;
-    int64_t steps;
-} step_list;
+    const mega_schedule_pass *pass;
+    int64_t passes;
+} pass_list;
 
 /* Returns how many elements of the bucket have gradients that are partial sums over tp. */
 static int64_t partial_gradients_in(const mega_params *p, const mega_bucket *b)
@@ -27,20 +27,20 @@ static int64_t partial_gradients_in(const mega_params *p, const mega_bucket *b)
     return count;
 }
 
-static uint64_t hash_steps(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_passes(const void *of, int64_t begin, int64_t end)
 {
-    const step_list *l = of;
+    const pass_list *l = of;
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
         int64_t row[3];
-        if (i < l->steps) {
-            row[0] = l->step[i].forward;
-            row[1] = l->step[i].micro_batch;
-            row[2] = l->step[i].chunk;
+        if (i < l->passes) {
+            row[0] = l->pass[i].forward;
+            row[1] = l->pass[i].micro_batch;
+            row[2] = l->pass[i].chunk;
         } else {
-            const mega_bucket *b = mega_params_bucket(l->e->params, (int)(i - l->steps));
+            const mega_bucket *b = mega_params_bucket(l->e->params, (int)(i - l->passes));
             row[0] = b->count;
-            row[1] = engine_reduces(l->e, (int)(i - l->steps));
+            row[1] = engine_reduces(l->e, (int)(i - l->passes));
             row[2] = partial_gradients_in(l->e->params, b);
         }
         hash = mega_hash64(hash, row, sizeof row);
@@ -48,31 +48,31 @@ static uint64_t hash_steps(const void *of, int64_t begin, int64_t end)
     return hash;
 }
 
-static void describe_step(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_pass(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const step_list *l = of;
-    if (i < l->steps) {
-        const mega_schedule_step *x = &l->step[i];
+    const pass_list *l = of;
+    if (i < l->passes) {
+        const mega_schedule_pass *x = &l->pass[i];
         snprintf(out, MEGA_COMPARED_TEXT, "%s of micro-batch %d through program %d",
                  x->forward ? "forward" : "backward", x->micro_batch, x->chunk);
         return;
     }
-    const int bucket = (int)(i - l->steps);
+    const int bucket = (int)(i - l->passes);
     const mega_bucket *b = mega_params_bucket(l->e->params, bucket);
     snprintf(out, MEGA_COMPARED_TEXT, "sum of bucket %d, %lld gradients (%lld also over tp), %s", bucket,
              (long long)b->count, (long long)partial_gradients_in(l->e->params, b),
              engine_reduces(l->e, bucket) ? "in the backward" : "after it");
 }
 
-static mega_status compare_steps(const mega_engine *e, mega_comm *comm, const mega_schedule_step *step, int64_t steps)
+static mega_status compare_passes(const mega_engine *e, mega_comm *comm, const mega_schedule_pass *pass, int64_t passes)
 {
-    const step_list of = {e, step, steps};
+    const pass_list of = {e, pass, passes};
     const mega_compared l = {.what = "steps",
                              .item = "part",
                              .of = &of,
-                             .count = steps + mega_params_num_buckets(e->params),
-                             .hash = hash_steps,
-                             .describe = describe_step};
+                             .count = passes + mega_params_num_buckets(e->params),
+                             .hash = hash_passes,
+                             .describe = describe_pass};
     return mega_comm_compare(comm, &l);
 }
 
@@ -112,21 +112,21 @@ static mega_status compare_programs(const mega_engine *e, mega_comm *comm)
     return MEGA_OK;
 }
 
-/* step: buffer for the schedule of one stage. */
-static mega_status compare_all(const mega_engine *e, mega_schedule_step *step, const mega_pipeline *p)
+/* schedule: buffer for that of one stage. */
+static mega_status compare_all(const mega_engine *e, mega_schedule_pass *schedule, const mega_pipeline *p)
 {
     const mega_layout *l = e->layout;
     const mega_axis *const axis[] = {&l->tp, &l->cp, &l->dp, &l->ep};
-    const int64_t steps = e->programs.train != NULL ? mega_schedule_make(p, l->pp.rank, step) : 0;
-    if (e->programs.train != NULL) MEGA_TRY(engine_compare_links(e, step, steps, ENGINE_TRAIN));
+    const int64_t passes = e->programs.train != NULL ? mega_schedule_make(p, l->pp.rank, schedule) : 0;
+    if (e->programs.train != NULL) MEGA_TRY(engine_compare_links(e, schedule, passes, ENGINE_TRAIN));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
-        if (e->programs.train != NULL) MEGA_TRY(compare_steps(e, axis[i]->comm, step, steps));
+        if (e->programs.train != NULL) MEGA_TRY(compare_passes(e, axis[i]->comm, schedule, passes));
         MEGA_TRY(compare_programs(e, axis[i]->comm));
     }
-    mega_schedule_forward(p->stages, p->chunks, p->micro_batches, step);
+    mega_schedule_forward(p->stages, p->chunks, p->micro_batches, schedule);
     for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++)
         if (engine_program_of(&e->programs.chunk[0], k) != NULL)
-            MEGA_TRY(engine_compare_links(e, step, p->micro_batches * p->chunks, k));
+            MEGA_TRY(engine_compare_links(e, schedule, p->micro_batches * p->chunks, k));
     return MEGA_OK;
 }
 
@@ -134,12 +134,12 @@ mega_status mega_engine_compare_ranks(const mega_engine *e)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_compare_ranks", "e", e));
     const mega_pipeline p = engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
-    mega_schedule_step *step = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *step);
-    mega_status st = step != NULL ? MEGA_OK
-                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
-                                              (long long)mega_schedule_length(&p));
+    mega_schedule_pass *schedule = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *schedule);
+    mega_status st = schedule != NULL ? MEGA_OK
+                                      : MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
+                                                  (long long)mega_schedule_length(&p));
     st = engine_begin_call(e, st);
-    if (st == MEGA_OK) st = compare_all(e, step, &p);
-    mega_free(step);
+    if (st == MEGA_OK) st = compare_all(e, schedule, &p);
+    mega_free(schedule);
     return st;
 }

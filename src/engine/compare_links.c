@@ -12,8 +12,8 @@ enum { SENT_FORWARD, AWAITED_FORWARD, SENT_BACK, AWAITED_BACK, NUM_LISTS };
 
 typedef struct messages {
     const mega_engine *e;
-    const mega_schedule_step *step;
-    int64_t steps;
+    const mega_schedule_pass *pass;
+    int64_t passes;
     engine_kind kind;
 } messages;
 
@@ -23,8 +23,8 @@ typedef struct message {
     int64_t border, micro_batch, bytes[MEGA_FLOW_VALUES];
 } message;
 
-/* Writes the message that step x sends or awaits in this list to *out. Returns false if there is none. */
-static bool message_of(const messages *m, const mega_schedule_step *x, int list, message *out)
+/* Writes the message that pass x sends or awaits in this list to *out. Returns false if there is none. */
+static bool message_of(const messages *m, const mega_schedule_pass *x, int list, message *out)
 {
     static const mega_border kind[NUM_LISTS] = {MEGA_BORDER_OUTPUT, MEGA_BORDER_INPUT, MEGA_BORDER_INPUT_GRADIENT,
                                                 MEGA_BORDER_OUTPUT_GRADIENT};
@@ -48,8 +48,8 @@ static uint64_t hash_list(const messages *m, int list, int64_t first, int64_t *c
     uint64_t hash = MEGA_HASH_START;
     message now;
     *count = 0;
-    for (int64_t i = 0; i < m->steps; i++) {
-        if (!message_of(m, &m->step[i], list, &now)) continue;
+    for (int64_t i = 0; i < m->passes; i++) {
+        if (!message_of(m, &m->pass[i], list, &now)) continue;
         if ((*count)++ < first) hash = mega_hash64(hash, &now, sizeof now);
     }
     return hash;
@@ -58,8 +58,8 @@ static uint64_t hash_list(const messages *m, int list, int64_t first, int64_t *c
 static void links_describe(const messages *m, int list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     message now;
-    for (int64_t k = 0; k < m->steps; k++)
-        if (message_of(m, &m->step[k], list, &now) && i-- == 0) {
+    for (int64_t k = 0; k < m->passes; k++)
+        if (message_of(m, &m->pass[k], list, &now) && i-- == 0) {
             int64_t bytes = 0;
             for (int v = 0; v < MEGA_FLOW_VALUES; v++) bytes += now.bytes[v];
             snprintf(out, MEGA_COMPARED_TEXT, "%lld bytes of micro-batch %lld at border %lld of the model's parts",
@@ -145,10 +145,10 @@ static mega_status find_message(const messages *m, stage_link l, stage_lists *al
     return links_report(m, l, least);
 }
 
-mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind)
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_pass *pass, int64_t passes, engine_kind kind)
 {
     const mega_axis *pp = &e->layout->pp;
-    const messages m = {e, step, steps, kind};
+    const messages m = {e, pass, passes, kind};
     if (mega_model_parts_count(e->model.parts) == 1) return MEGA_OK; /* a model of one part has no borders */
     stage_lists *all = mega_malloc((size_t)pp->size * sizeof *all);
     if (all == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of schedules: no memory for %d stages", pp->size);

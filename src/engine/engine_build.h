@@ -10,7 +10,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *setup);
 mega_status engine_spell(const mega_engine *e, mega_status st);
 void engine_forget_setup(mega_engine *e);
 /* compare_links.c. Collective over pp. Checks that both ends of each link expect the same messages in these steps. */
-mega_status engine_compare_links(const mega_engine *e, const mega_schedule_step *step, int64_t steps, engine_kind kind);
+mega_status engine_compare_links(const mega_engine *e, const mega_schedule_pass *step, int64_t steps, engine_kind kind);
 /* compare.c. Collective over the world. Checks that all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
 /* recompute.c. engine_override_recompute writes what the options say into the model. engine_choose_regions is

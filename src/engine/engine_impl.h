@@ -150,7 +150,7 @@ typedef struct engine_programs {
     int chunks;
     mega_program *train, *evaluate;     /* programs of the first chunk; NULL: not built */
     engine_stage stage, evaluate_stage; /* messages of train and of evaluate to and from other pipeline stages */
-    mega_schedule_step *schedule;       /* buffer, long enough for the largest batch */
+    mega_schedule_pass *schedule;       /* buffer, long enough for the largest batch */
     bool *overwritten;                  /* [parameters] the first micro-batch of a step overwrites the gradient */
     bool is_level_set;                  /* a plan of recompute.c: recompute at this level (model_parts.h) */
     int level;

@@ -30,6 +30,6 @@ mega_status engine_nonfinite_loss(mega_engine *e, double loss);
 mega_status engine_nonfinite_gradient(mega_engine *e);
 mega_status engine_nonfinite_evaluation(mega_engine *e, double loss);
 void engine_search_before(engine_search *s);
-void engine_search_after(const mega_engine *e, const mega_schedule_step *x);
+void engine_search_after(const mega_engine *e, const mega_schedule_pass *x);
 
 #endif

@@ -13,7 +13,7 @@ void engine_step_begin(mega_engine *e, int64_t expected);
 /* sums NULL: as if the step had as many positions as were expected. */
 double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
-mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last);
+mega_status engine_run_pass(mega_engine *e, const mega_schedule_pass *s, bool is_first, bool is_last);
 /* lengths.c. engine_length_of returns how many positions of a sample a step reads; the first step is 1.
  * engine_check_lengths checks that each length can be cut over tp. engine_try_lengths is local: builds the programs of
  * the first step and destroys them, so that a model which cannot have them is refused before that. engine_set_length is

@@ -87,7 +87,7 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
         clock_passes(&m->clock, mega_engine_gradient_accumulation_steps(e), NULL);
     }
     clock_resume(&m->clock, CLOCK_BEFORE_FORWARD);
-    const mega_schedule_step pass = {.forward = true};
+    const mega_schedule_pass pass = {.forward = true};
     engine_note(e, "forward", m->done);
     engine_losses_begin(e, &now);
     mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e));
@@ -149,7 +149,7 @@ static mega_status wait_reductions(mega_engine *e, mega_status st)
 static mega_status run_backward(mega_engine *e)
 {
     engine_micro *m = &e->micro;
-    const mega_schedule_step pass = {.forward = false};
+    const mega_schedule_pass pass = {.forward = false};
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
     clock_resume(&m->clock, NULL);
     engine_note(e, "backward", m->done);

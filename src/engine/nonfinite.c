@@ -21,7 +21,7 @@ struct engine_search {
 
 /* Returns the position of an instruction in the order of the computation: micro-batches one after the other, each
  * forward through all parts of the model and then backward. */
-static int64_t nonfinite_when(const mega_engine *e, const mega_schedule_step *x, int instruction)
+static int64_t nonfinite_when(const mega_engine *e, const mega_schedule_pass *x, int instruction)
 {
     const int64_t parts = (int64_t)e->layout->pp.size * e->programs.chunks;
     const int64_t part = (int64_t)x->chunk * e->layout->pp.size + e->layout->pp.rank;
@@ -34,7 +34,7 @@ void engine_search_before(engine_search *s)
     s->now.instruction = -1;
 }
 
-void engine_search_after(const mega_engine *e, const mega_schedule_step *x)
+void engine_search_after(const mega_engine *e, const mega_schedule_pass *x)
 {
     engine_search *s = e->watch.search;
     if (s->now.instruction < 0) return;

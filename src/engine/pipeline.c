@@ -1,4 +1,4 @@
-/* Makes pipeline schedules as lists of steps. */
+/* Makes pipeline schedules as lists of passes. */
 #include "megalith/pipeline.h"
 
 int mega_schedule_slots(int stage, int stages, int64_t micro_batches)
@@ -7,7 +7,7 @@ int mega_schedule_slots(int stage, int stages, int64_t micro_batches)
     return (int)(in_flight < micro_batches ? in_flight : micro_batches);
 }
 
-void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_schedule_step *out)
+void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_schedule_pass *out)
 {
     const int slots = mega_schedule_slots(stage, stages, micro_batches);
     const int64_t warm_up = slots - 1;
@@ -15,7 +15,7 @@ void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_sched
     while (backward < micro_batches) {
         const bool is_forward = forward < micro_batches && forward - backward <= warm_up;
         const int64_t m = is_forward ? forward++ : backward++;
-        *out++ = (mega_schedule_step){is_forward, (int32_t)m, (int32_t)(m % slots), 0};
+        *out++ = (mega_schedule_pass){is_forward, (int32_t)m, (int32_t)(m % slots), 0};
     }
 }
 
@@ -23,11 +23,11 @@ void mega_schedule_1f1b(int stage, int stages, int64_t micro_batches, mega_sched
 
 /* Returns forward (or backward) number k of a stage: its chunk and micro-batch. `stages` micro-batches go through one
  * chunk, then through the next; backwards visit the chunks in reverse order. */
-static mega_schedule_step turn(int stages, int chunks, int64_t k, bool is_forward)
+static mega_schedule_pass turn(int stages, int chunks, int64_t k, bool is_forward)
 {
     const int64_t round = (int64_t)stages * chunks;
     const int chunk = (int)(k % round / stages);
-    return (mega_schedule_step){.forward = is_forward,
+    return (mega_schedule_pass){.forward = is_forward,
                                 .micro_batch = (int32_t)(k / round * stages + k % stages),
                                 .chunk = is_forward ? chunk : chunks - 1 - chunk};
 }
@@ -53,7 +53,7 @@ static walk pipeline_walk_begin(int stage, int stages, int chunks, int64_t micro
                   .warm_up = warm_up_of(stage, stages, chunks, micro_batches)};
 }
 
-static bool walk_next(walk *w, mega_schedule_step *out)
+static bool walk_next(walk *w, mega_schedule_pass *out)
 {
     if (w->backward == w->total) return false;
     const bool is_forward = w->forward < w->total && w->forward - w->backward <= w->warm_up;
@@ -64,7 +64,7 @@ static bool walk_next(walk *w, mega_schedule_step *out)
 static int interleaved_slots(int stage, int stages, int chunks, int64_t micro_batches, int chunk)
 {
     walk w = pipeline_walk_begin(stage, stages, chunks, micro_batches);
-    mega_schedule_step s;
+    mega_schedule_pass s;
     int in_flight = 0, most = 0;
     while (walk_next(&w, &s)) {
         if (s.chunk != chunk) continue;
@@ -74,7 +74,7 @@ static int interleaved_slots(int stage, int stages, int chunks, int64_t micro_ba
     return most;
 }
 
-void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_step *out)
+void mega_schedule_interleaved(int stage, int stages, int chunks, int64_t micro_batches, mega_schedule_pass *out)
 {
     int slots[MEGA_SCHEDULE_CHUNKS];
     for (int c = 0; c < chunks; c++) slots[c] = interleaved_slots(stage, stages, chunks, micro_batches, c);
@@ -93,7 +93,7 @@ int mega_schedule_slots_of(const mega_pipeline *p, int stage, int chunk)
                           : interleaved_slots(stage, p->stages, p->chunks, p->micro_batches, chunk);
 }
 
-int64_t mega_schedule_make(const mega_pipeline *p, int stage, mega_schedule_step *out)
+int64_t mega_schedule_make(const mega_pipeline *p, int stage, mega_schedule_pass *out)
 {
     if (p->chunks <= 1) mega_schedule_1f1b(stage, p->stages, p->micro_batches, out);
     else
@@ -106,10 +106,10 @@ int64_t mega_schedule_length(const mega_pipeline *p)
     return 2 * p->micro_batches * (p->chunks > 1 ? p->chunks : 1);
 }
 
-void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_step *out)
+void mega_schedule_forward(int stages, int chunks, int64_t micro_batches, mega_schedule_pass *out)
 {
     for (int64_t first = 0; first < micro_batches; first += stages)
         for (int chunk = 0; chunk < chunks; chunk++)
             for (int64_t m = first; m < first + stages && m < micro_batches; m++)
-                *out++ = (mega_schedule_step){true, (int32_t)m, 0, chunk};
+                *out++ = (mega_schedule_pass){true, (int32_t)m, 0, chunk};
 }

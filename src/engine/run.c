@@ -155,7 +155,7 @@ static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
     for (int64_t i = 0; i < count; i++) e->programs.schedule[i].slot = e->programs.schedule[i].micro_batch;
     MEGA_TRY(stage_begin(s, e->programs.schedule, count));
     for (int64_t i = 0; i < count; i++) {
-        const mega_schedule_step *x = &e->programs.schedule[i];
+        const mega_schedule_pass *x = &e->programs.schedule[i];
         const int64_t first = x->micro_batch * e->options.micro_batch;
         mega_program *p = engine_program_of(&e->programs.chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));

@@ -9,7 +9,7 @@
 /* The two streams of messages. */
 enum { FORWARD, BACKWARD };
 
-static stage_slot *stage_slot_of(const engine_stage *s, const mega_schedule_step *x)
+static stage_slot *stage_slot_of(const engine_stage *s, const mega_schedule_pass *x)
 {
     return &s->slot[x->chunk * s->slots + x->slot];
 }
@@ -62,15 +62,15 @@ void stage_close(engine_stage *s)
     s->buffer = NULL;
 }
 
-/* Returns the buffers for the messages that step x waits for: activations from the previous stage, or gradients from
+/* Returns the buffers for the messages that pass x waits for: activations from the previous stage, or gradients from
  * the next one. */
-static stage_buffer *const *messages_into(const engine_stage *s, const mega_schedule_step *x)
+static stage_buffer *const *messages_into(const engine_stage *s, const mega_schedule_pass *x)
 {
     return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
 }
 
-/* Returns the buffers that step x computes for another stage. */
-static stage_buffer *const *messages_from(const engine_stage *s, const mega_schedule_step *x)
+/* Returns the buffers that pass x computes for another stage. */
+static stage_buffer *const *messages_from(const engine_stage *s, const mega_schedule_pass *x)
 {
     return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
 }
@@ -107,7 +107,7 @@ static mega_status stage_post_values(engine_stage *s, stage_buffer *const *list,
 static mega_status stage_post(engine_stage *s, int stream)
 {
     for (int64_t *i = &s->next[stream]; *i < s->count; ++*i) {
-        const mega_schedule_step *x = &s->step[*i];
+        const mega_schedule_pass *x = &s->pass[*i];
         if (x->forward != (stream == FORWARD)) continue;
         if (are_awaited(messages_into(s, x))) return MEGA_OK;
         MEGA_TRY(stage_post_values(s, messages_into(s, x), stream));
@@ -121,15 +121,15 @@ static mega_status stage_post_all(engine_stage *s)
     return stage_post(s, BACKWARD);
 }
 
-mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t count)
+mega_status stage_begin(engine_stage *s, const mega_schedule_pass *pass, int64_t count)
 {
-    s->step = step;
+    s->pass = pass;
     s->count = count;
     s->next[FORWARD] = s->next[BACKWARD] = 0;
     return stage_post_all(s);
 }
 
-mega_status stage_before(engine_stage *s, const mega_schedule_step *x)
+mega_status stage_before(engine_stage *s, const mega_schedule_pass *x)
 {
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
         stage_buffer *in = messages_into(s, x)[v], *out = messages_from(s, x)[v];
@@ -147,7 +147,7 @@ static void stage_release(stage_buffer *const *list)
         if (list[v] != NULL) list[v]->is_awaited = false;
 }
 
-mega_status stage_after(engine_stage *s, const mega_schedule_step *x)
+mega_status stage_after(engine_stage *s, const mega_schedule_pass *x)
 {
     const mega_layout *l = s->layout;
     const stage_slot *at = stage_slot_of(s, x);

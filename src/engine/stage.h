@@ -37,9 +37,9 @@ typedef struct stage_slot {
 
 typedef struct engine_stage {
     const mega_layout *layout;
-    const mega_schedule_step *step; /* [count] steps of the current run */
+    const mega_schedule_pass *pass; /* [count] passes of the current run */
     int64_t count;
-    int64_t next[2]; /* [stream] first step whose receive is not posted yet */
+    int64_t next[2]; /* [stream] first pass whose receive is not posted yet */
     stage_slot *slot;
     stage_buffer *buffer; /* the buffers of all slots, each listed once */
     int buffers;
@@ -55,12 +55,12 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const struct 
 void stage_close(engine_stage *s);
 bool stage_has_neighbours(const engine_stage *s); /* false: it has no messages */
 
-/* Starts a run over `count` steps. Receives are posted as soon as their buffers are free; a buffer is overwritten only
+/* Starts a run over `count` passes. Receives are posted as soon as their buffers are free; a buffer is overwritten only
  * after the message sent from it has left. */
-mega_status stage_begin(engine_stage *s, const mega_schedule_step *step, int64_t count);
+mega_status stage_begin(engine_stage *s, const mega_schedule_pass *pass, int64_t count);
 mega_status stage_before(engine_stage *s,
-                         const mega_schedule_step *x); /* waits for the inputs of x and for its free output buffers */
-mega_status stage_after(engine_stage *s, const mega_schedule_step *x); /* sends what x computed */
+                         const mega_schedule_pass *x); /* waits for the inputs of x and for its free output buffers */
+mega_status stage_after(engine_stage *s, const mega_schedule_pass *x); /* sends what x computed */
 mega_status stage_end(engine_stage *s);                                /* waits for all sends */
 
 #endif

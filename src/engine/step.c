@@ -71,7 +71,7 @@ double engine_correction(const mega_engine *e, const engine_sums *sums, const me
 
 /* ---- passes ---- */
 
-static mega_status step_forward(mega_engine *e, const mega_schedule_step *s)
+static mega_status train_forward(mega_engine *e, const mega_schedule_pass *s)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
     step_fill_inputs(e, p, s->slot, s->micro_batch);
@@ -83,13 +83,13 @@ static mega_status step_forward(mega_engine *e, const mega_schedule_step *s)
 }
 
 /* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->step.expected is per rank. */
-static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_step *s)
+static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_pass *s)
 {
     const int64_t here = s->micro_batch + e->micro.done; /* one of the two is 0 */
     return (e->step.expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
 }
 
-mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is_first, bool is_last)
+mega_status engine_run_pass(mega_engine *e, const mega_schedule_pass *s, bool is_first, bool is_last)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
     mega_program_step(p)->first_micro_batch = is_first;
@@ -97,7 +97,7 @@ mega_status engine_run_pass(mega_engine *e, const mega_schedule_step *s, bool is
     mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
     mega_program_step(p)->awaits_weights = mega_update_pending(e->update) > 0;
     if (e->watch.search != NULL) engine_search_before(e->watch.search);
-    const mega_status st = s->forward ? step_forward(e, s) : mega_program_backward(p, s->slot);
+    const mega_status st = s->forward ? train_forward(e, s) : mega_program_backward(p, s->slot);
     if (e->watch.search != NULL) engine_search_after(e, s);
     return st;
 }
@@ -112,7 +112,7 @@ static mega_status step_keep_failure(engine_sums *sums, mega_status st)
 }
 
 /* Runs the forward or backward pass of one micro-batch. */
-static mega_status run_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
+static mega_status run_train_pass(mega_engine *e, const mega_schedule_pass *s, engine_sums *sums)
 {
     const bool is_first = s->micro_batch == 0, is_last = s->micro_batch == engine_micro_batches(e) - 1;
     return step_keep_failure(sums, engine_run_pass(e, s, is_first, is_last));
@@ -137,17 +137,17 @@ void engine_step_begin(mega_engine *e, int64_t expected)
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock)
 {
     const mega_pipeline pipeline = engine_pipeline(e, engine_micro_batches(e));
-    const int64_t steps = mega_schedule_make(&pipeline, e->layout->pp.rank, e->programs.schedule);
+    const int64_t passes = mega_schedule_make(&pipeline, e->layout->pp.rank, e->programs.schedule);
     engine_step_begin(e, engine_micro_batches(e));
     engine_losses_begin(e, sums);
-    MEGA_TRY(stage_begin(&e->programs.stage, e->programs.schedule, steps));
+    MEGA_TRY(stage_begin(&e->programs.stage, e->programs.schedule, passes));
     clock_resume(clock, NULL);
-    for (int64_t i = 0; i < steps; i++) {
-        const mega_schedule_step *s = &e->programs.schedule[i];
+    for (int64_t i = 0; i < passes; i++) {
+        const mega_schedule_pass *s = &e->programs.schedule[i];
         engine_note(e, s->forward ? "forward" : "backward", s->micro_batch);
         MEGA_TRY(stage_before(&e->programs.stage, s));
         clock_waited(clock);
-        MEGA_TRY(run_step(e, s, sums));
+        MEGA_TRY(run_train_pass(e, s, sums));
         MEGA_TRY(stage_after(&e->programs.stage, s));
         clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
@@ -236,7 +236,7 @@ mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 }
 
 /* Runs one micro-batch of an evaluation. */
-static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, engine_sums *sums)
+static mega_status run_evaluation_pass(mega_engine *e, const mega_schedule_pass *s, engine_sums *sums)
 {
     mega_program *p = e->programs.chunk[s->chunk].evaluate;
     step_fill_inputs(e, p, 0, s->micro_batch);
@@ -253,15 +253,15 @@ static mega_status evaluate_step(mega_engine *e, const mega_schedule_step *s, en
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
     const int64_t micro_batches = engine_micro_batches(e);
-    const int64_t steps = micro_batches * e->programs.chunks;
+    const int64_t passes = micro_batches * e->programs.chunks;
     MEGA_TRY(engine_show_average(e));
     engine_losses_begin(e, sums);
     mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
-    MEGA_TRY(stage_begin(&e->programs.evaluate_stage, e->programs.schedule, steps));
-    for (int64_t i = 0; i < steps; i++) {
+    MEGA_TRY(stage_begin(&e->programs.evaluate_stage, e->programs.schedule, passes));
+    for (int64_t i = 0; i < passes; i++) {
         engine_note(e, "evaluation", e->programs.schedule[i].micro_batch);
         MEGA_TRY(stage_before(&e->programs.evaluate_stage, &e->programs.schedule[i]));
-        MEGA_TRY(evaluate_step(e, &e->programs.schedule[i], sums));
+        MEGA_TRY(run_evaluation_pass(e, &e->programs.schedule[i], sums));
         MEGA_TRY(stage_after(&e->programs.evaluate_stage, &e->programs.schedule[i]));
     }
     MEGA_TRY(stage_end(&e->programs.evaluate_stage));

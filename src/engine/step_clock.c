@@ -53,7 +53,7 @@ void clock_passed(step_clock *c)
 }
 
 /* Sums of gradients within a backward (ZeRO 2 and 3, sums that overlap it) are not counted as backward. */
-void clock_ran(step_clock *c, const mega_schedule_step *pass, bool is_last_micro_batch)
+void clock_ran(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch)
 {
     const double began = c->mark, whole = part(c);
     const double computed = c->ended > 0 && is_measured(c) ? c->ended - began : whole;

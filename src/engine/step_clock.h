@@ -28,7 +28,7 @@ void clock_resume(step_clock *c,
 void clock_waited(step_clock *c);      /* the part that ends was a wait for other pipeline stages */
 void clock_passed(step_clock *c);      /* a pass has ended, and a wait for its sums begins */
 /* The part that ends was a pass, with the wait for its sums if clock_passed has been called. */
-void clock_ran(step_clock *c, const mega_schedule_step *pass, bool is_last_micro_batch);
+void clock_ran(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch);
 void clock_summed(step_clock *c);              /* the part that ends was a sum of gradients over the ranks */
 void clock_updated(step_clock *c);             /* the part that ends was the update of the weights */
 void clock_end(step_clock *c, double seconds); /* the step has ended; seconds: of all its parts */

@@ -10,7 +10,7 @@
 static void one_stage_alternates(void **state)
 {
     (void)state;
-    mega_schedule_step s[6];
+    mega_schedule_pass s[6];
     mega_schedule_1f1b(0, 1, 3, s);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(s[i].forward, i % 2 == 0);
@@ -24,7 +24,7 @@ static void first_of_four_stages_warms_up(void **state)
     (void)state;
     /* F0 F1 F2 F3 B0 F4 B1 B2 B3 B4 */
     static const int expected[] = {0, 1, 2, 3, -1, 4, -2, -3, -4, -5};
-    mega_schedule_step s[10];
+    mega_schedule_pass s[10];
     mega_schedule_1f1b(0, 4, 5, s);
     for (int i = 0; i < 10; i++) assert_int_equal(s[i].forward ? s[i].micro_batch : -1 - s[i].micro_batch, expected[i]);
     assert_int_equal(mega_schedule_slots(0, 4, 5), 4);
@@ -36,7 +36,7 @@ enum { MOST = 9, STEPS = 2 * MOST * MOST };
 
 /* Checks that every micro-batch runs forward once through every chunk and backward once after that, and that no slot is
  * reused while it is in use. */
-static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_step *s)
+static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_pass *s)
 {
     int holder[MOST][MOST], state[MOST][MOST] = {{0}};
     memset(holder, -1, sizeof holder);
@@ -52,14 +52,14 @@ static void check_stage(const mega_pipeline *p, int stage, const mega_schedule_s
 }
 
 typedef struct stages_of {
-    mega_schedule_step step[MOST][STEPS];
+    mega_schedule_pass step[MOST][STEPS];
     double done[MOST][2][MOST][MOST];   /* end time, by stage, direction, chunk, micro-batch; < 0: not yet */
     double posted[MOST][2][MOST][MOST]; /* time at which this stage posted that step's receive */
     int64_t next[MOST][2];              /* by direction: first step whose receive is not posted */
 } stages_of;
 
 /* Returns the stage to which a step sends (or from which it receives), and its chunk in *chunk; -1: none. */
-static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_step *x, bool sends, int *chunk)
+static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_pass *x, bool sends, int *chunk)
 {
     const int way = x->forward == sends ? 1 : -1, last = p->stages - 1, to = stage + way;
     *chunk = x->chunk + (to > last) - (to < 0);
@@ -69,7 +69,7 @@ static int neighbour(const mega_pipeline *p, int stage, const mega_schedule_step
 
 /* Returns when the input of step x of this stage was computed; < 0: not yet. At the ends of the model a step waits for
  * nothing, except that a backward waits for its own forward. */
-static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+static double arrival(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_pass *x)
 {
     int chunk;
     const int from = neighbour(p, stage, x, false, &chunk);
@@ -91,7 +91,7 @@ static bool await(stages_of *all, const mega_pipeline *p, int stage, int forward
 {
     bool moved = false;
     for (int64_t *i = &all->next[stage][forward]; *i < mega_schedule_length(p); ++*i, moved = true) {
-        const mega_schedule_step *x = &all->step[stage][*i];
+        const mega_schedule_pass *x = &all->step[stage][*i];
         int chunk;
         if (x->forward != (forward == 1) || neighbour(p, stage, x, false, &chunk) < 0) continue;
         const int m = before(p, stage, x->chunk, x->micro_batch, forward ? MOST : STAGE_PASSES);
@@ -103,7 +103,7 @@ static bool await(stages_of *all, const mega_pipeline *p, int stage, int forward
 
 /* Returns when step x has its input and a free output buffer, that is, when the last message from it has left; < 0: not
  * yet. */
-static double may_begin(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+static double may_begin(const stages_of *all, const mega_pipeline *p, int stage, const mega_schedule_pass *x)
 {
     double at = arrival(all, p, stage, x);
     int chunk;
@@ -137,7 +137,7 @@ static double run_all(stages_of *all, const mega_pipeline *p)
             moved |= await(all, p, s, 0);
             moved |= await(all, p, s, 1);
             if (at[s] == mega_schedule_length(p)) continue;
-            const mega_schedule_step *x = &all->step[s][at[s]];
+            const mega_schedule_pass *x = &all->step[s][at[s]];
             const double begins = may_begin(all, p, s, x);
             if (begins < 0) continue;
             now[s] = (begins > now[s] ? begins : now[s]) + (x->forward ? 1.0 : 2.0) / p->chunks;
@@ -170,7 +170,7 @@ static void bubble_is_what_theory_says(void **state)
 /* Returns the maximum number of (chunk, micro-batch) pairs between forward and backward. */
 static int most_in_flight(const mega_pipeline *p, int stage)
 {
-    mega_schedule_step s[512];
+    mega_schedule_pass s[512];
     int now = 0, most = 0;
     const int64_t n = mega_schedule_make(p, stage, s);
     for (int64_t i = 0; i < n; i++) {
@@ -201,7 +201,7 @@ static void interleaved_order(void **state)
 {
     (void)state;
     static const char expected[] = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3 ";
-    mega_schedule_step s[16];
+    mega_schedule_pass s[16];
     char text[128] = "";
     mega_schedule_interleaved(1, 2, 2, 4, s);
     for (int i = 0; i < 16; i++)

@@ -8,9 +8,9 @@
 
 enum { FORWARD_TIME = 1, BACKWARD_TIME = 2 };
 
-/* One step of one stage. The unit of time is the forward of one chunk. */
+/* One pass of one stage. The unit of time is the forward of one chunk. */
 typedef struct pipeline_event {
-    mega_schedule_step step;
+    mega_schedule_pass pass;
     int64_t begin, end;
 } pipeline_event;
 
@@ -19,16 +19,16 @@ static int draw_chunks_of(const mega_pipeline *p)
     return p->chunks > 1 ? p->chunks : 1;
 }
 
-/* Returns the address of the end time of a step in done [stages, backward and forward, chunks, micro_batches]; -1: not
+/* Returns the address of the end time of a pass in done [stages, backward and forward, chunks, micro_batches]; -1: not
  * yet done. */
 static int64_t *done_at(int64_t *done, const mega_pipeline *p, int stage, bool forward, int chunk, int64_t m)
 {
     return &done[((int64_t)((stage * 2 + forward) * draw_chunks_of(p) + chunk)) * p->micro_batches + m];
 }
 
-/* Returns the time at which the input of a step arrives; -1: not yet known. At the ends of the ring, the input comes
+/* Returns the time at which the input of a pass arrives; -1: not yet known. At the ends of the ring, the input comes
  * from the previous chunk of the last stage (backward: the next chunk of the first stage). */
-static int64_t draw_arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_step *x)
+static int64_t draw_arrival(int64_t *done, const mega_pipeline *p, int stage, const mega_schedule_pass *x)
 {
     const int last = p->stages - 1;
     int from = x->forward ? stage - 1 : stage + 1, chunk = x->chunk;
@@ -48,7 +48,7 @@ static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, in
 {
     const int64_t length = mega_schedule_length(p), cells = (int64_t)p->stages * length;
     int64_t *done = mega_malloc((size_t)cells * sizeof *done), *at = mega_calloc((size_t)p->stages, sizeof *at);
-    mega_schedule_step *order = mega_malloc((size_t)cells * sizeof *order);
+    mega_schedule_pass *order = mega_malloc((size_t)cells * sizeof *order);
     const bool there = done != NULL && at != NULL && order != NULL;
     for (int64_t i = 0; i < cells && there; i++) done[i] = -1;
     for (int s = 0; s < p->stages && there; s++) mega_schedule_make(p, s, order + s * length);
@@ -58,12 +58,12 @@ static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, in
         for (int s = 0; s < p->stages; s++)
             for (; at[s] < length; at[s]++, moved = true) {
                 pipeline_event *e = &out[s * length + at[s]];
-                e->step = order[s * length + at[s]];
-                const int64_t comes = draw_arrival(done, p, s, &e->step), free_at = at[s] > 0 ? e[-1].end : 0;
+                e->pass = order[s * length + at[s]];
+                const int64_t comes = draw_arrival(done, p, s, &e->pass), free_at = at[s] > 0 ? e[-1].end : 0;
                 if (comes < 0) break;
                 e->begin = comes > free_at ? comes : free_at;
-                e->end = e->begin + (e->step.forward ? FORWARD_TIME : BACKWARD_TIME);
-                *done_at(done, p, s, e->step.forward, e->step.chunk, e->step.micro_batch) = e->end;
+                e->end = e->begin + (e->pass.forward ? FORWARD_TIME : BACKWARD_TIME);
+                *done_at(done, p, s, e->pass.forward, e->pass.chunk, e->pass.micro_batch) = e->end;
                 *end = e->end > *end ? e->end : *end;
             }
     }
@@ -101,7 +101,7 @@ static void draw_title(const mega_pipeline *p, int64_t end, mega_buffer *out)
 
 /* ---- text ---- */
 
-static char draw_letter(const mega_pipeline *p, const mega_schedule_step *x)
+static char draw_letter(const mega_pipeline *p, const mega_schedule_pass *x)
 {
     if (p->chunks <= 1) return x->forward ? 'F' : 'B';
     return (char)((x->forward ? 'A' : 'a') + x->chunk % 26);
@@ -114,8 +114,8 @@ static void draw_line(const mega_pipeline *p, const pipeline_event *e, int width
     for (int64_t i = 0; i < mega_schedule_length(p); i++) {
         char name[32];
         const int64_t begin = e[i].begin * width, end = e[i].end * width;
-        const int n = snprintf(name, sizeof name, "%c%d", draw_letter(p, &e[i].step), e[i].step.micro_batch);
-        memset(line + begin, e[i].step.forward ? ' ' : '-', (size_t)(end - begin));
+        const int n = snprintf(name, sizeof name, "%c%d", draw_letter(p, &e[i].pass), e[i].pass.micro_batch);
+        memset(line + begin, e[i].pass.forward ? ' ' : '-', (size_t)(end - begin));
         memcpy(line + begin, name, (size_t)n);
         line[end - 1] = ' ';
     }
@@ -152,14 +152,14 @@ enum { CELL = 22, ROW = 26, LEFT = 70, TOP = 40 }; /* pixels */
 static void draw_event(const mega_pipeline *p, const pipeline_event *e, int stage, mega_buffer *out)
 {
     const int64_t x = LEFT + e->begin * CELL, width = (e->end - e->begin) * CELL;
-    const int y = TOP + stage * ROW, light = 55 + 30 * e->step.chunk / draw_chunks_of(p);
+    const int y = TOP + stage * ROW, light = 55 + 30 * e->pass.chunk / draw_chunks_of(p);
     mega_buffer_printf(out,
                        "<rect x=\"%lld\" y=\"%d\" width=\"%lld\" height=\"%d\" fill=\"hsl(%d,70%%,%d%%)\"><title>%s "
                        "%d, chunk %d, slot %d</title></rect>\n",
-                       (long long)x, y, (long long)width, ROW - 4, e->step.forward ? 217 : 150, light,
-                       e->step.forward ? "forward" : "backward", e->step.micro_batch, e->step.chunk, e->step.slot);
+                       (long long)x, y, (long long)width, ROW - 4, e->pass.forward ? 217 : 150, light,
+                       e->pass.forward ? "forward" : "backward", e->pass.micro_batch, e->pass.chunk, e->pass.slot);
     mega_buffer_printf(out, "<text x=\"%lld\" y=\"%d\" text-anchor=\"middle\">%d</text>\n", (long long)(x + width / 2),
-                       y + ROW / 2 + 3, e->step.micro_batch);
+                       y + ROW / 2 + 3, e->pass.micro_batch);
 }
 
 mega_status mega_pipeline_draw_svg(const mega_pipeline *p, mega_buffer *out)
