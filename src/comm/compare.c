@@ -9,7 +9,7 @@
 static uint64_t compared_hash(const mega_compared *l, int64_t begin, int64_t end)
 {
     if (end > l->count) end = l->count;
-    return l->hash(l->of, begin < end ? begin : end, end);
+    return l->hash(l->list, begin < end ? begin : end, end);
 }
 
 /* Returns in *out whether all members have the same number. */
@@ -45,7 +45,7 @@ static mega_status find_difference(mega_comm *comm, const mega_compared *l, int6
 static mega_status describe_item(mega_comm *comm, const mega_compared *l, int64_t i, char *all, mega_buffer *text)
 {
     char mine[MEGA_COMPARED_TEXT] = "";
-    if (i < l->count) l->describe(l->of, i, mine);
+    if (i < l->count) l->describe(l->list, i, mine);
     else
         snprintf(mine, sizeof mine, "no more %ss", l->item);
     MEGA_TRY(mega_comm_all_gather(comm, "the differences between ranks", all, mine, MEGA_COMPARED_TEXT, MEGA_U8));
@@ -90,19 +90,19 @@ mega_status mega_comm_compare(mega_comm *comm, const mega_compared *mine)
     return st;
 }
 
-static uint64_t hash_lines(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_lines(const void *list, int64_t begin, int64_t end)
 {
-    const mega_list *l = of;
+    const mega_list *l = list;
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) hash = mega_hash64(hash, l->item[i], strlen(l->item[i]) + 1);
     return hash;
 }
 
 /* A long value, such as a blend of many data sets, is cut in the middle; its hash then shows that it is another. */
-static void describe_line(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_line(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     enum { HEAD = 300, TAIL = 100 };
-    const mega_list *l = of;
+    const mega_list *l = list;
     const char *text = l->item[i];
     const size_t bytes = strlen(text);
     if (bytes < MEGA_COMPARED_TEXT) memcpy(out, text, bytes + 1);
@@ -117,7 +117,7 @@ mega_status mega_comm_compare_lines(mega_comm *ranks, const char *what, const ch
                              .item = "line",
                              .remedy = remedy,
                              .is_independent = true,
-                             .of = l,
+                             .list = l,
                              .count = (int64_t)l->count,
                              .hash = hash_lines,
                              .describe = describe_line};

@@ -23,38 +23,38 @@ static void reduce(const char *typed, bool with_folder, char out[80])
     out[n] = '\0';
 }
 
-const mega_command *mega_command_find(const mega_composition *of, const char *typed)
+const mega_command *mega_command_find(const mega_composition *composition, const char *typed)
 {
     char plain[80], with_folder[80];
     reduce(typed, false, plain);
     reduce(typed, true, with_folder);
-    for (size_t i = 0; i < of->commands; i++) {
-        if (strcmp(of->command[i].name, plain) == 0) return &of->command[i];
-        if (mega_option_word_in(of->command[i].aliases, plain, NULL)) return &of->command[i];
-        if (mega_option_word_in(of->command[i].aliases, with_folder, NULL)) return &of->command[i];
+    for (size_t i = 0; i < composition->commands; i++) {
+        if (strcmp(composition->command[i].name, plain) == 0) return &composition->command[i];
+        if (mega_option_word_in(composition->command[i].aliases, plain, NULL)) return &composition->command[i];
+        if (mega_option_word_in(composition->command[i].aliases, with_folder, NULL)) return &composition->command[i];
     }
     return NULL;
 }
 
-const char *mega_command_name(const mega_composition *of, const char *typed)
+const char *mega_command_name(const mega_composition *composition, const char *typed)
 {
-    const mega_command *row = mega_command_find(of, typed);
+    const mega_command *row = mega_command_find(composition, typed);
     return row != NULL ? row->name : NULL;
 }
 
-bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t set)
+bool mega_command_is_in(const mega_composition *composition, const char *typed, uint32_t set)
 {
-    const mega_command *row = mega_command_find(of, typed);
+    const mega_command *row = mega_command_find(composition, typed);
     return row != NULL && (row->bit & set) != 0;
 }
 
-const char *mega_command_option(const mega_composition *of, const char *typed, const char *name, size_t length)
+const char *mega_command_option(const mega_composition *composition, const char *typed, const char *name, size_t length)
 {
-    const mega_command *command = mega_command_find(of, typed);
+    const mega_command *command = mega_command_find(composition, typed);
     option_table table;
     mega_arena arena = {0};
     const char *found = NULL;
-    if (command != NULL && mega_option_table_make(&table, of, &arena) == MEGA_OK) {
+    if (command != NULL && mega_option_table_make(&table, composition, &arena) == MEGA_OK) {
         const size_t at = mega_option_find(&table, name, length, command->bit);
         const mega_option_row *row = at != SIZE_MAX ? table.line[at].row : NULL;
         const char *last = row != NULL && row->successor != NULL ? strrchr(row->successor, ';') : NULL;
@@ -64,41 +64,41 @@ const char *mega_command_option(const mega_composition *of, const char *typed, c
     return found;
 }
 
-const char *mega_command_of_script(const mega_composition *of, const char *typed)
+const char *mega_command_of_script(const mega_composition *composition, const char *typed)
 {
     char plain[80];
     reduce(typed, false, plain);
-    for (size_t i = 0; i < of->commands; i++)
-        if (mega_option_word_in(of->command[i].scripts, plain, NULL)) return of->command[i].name;
+    for (size_t i = 0; i < composition->commands; i++)
+        if (mega_option_word_in(composition->command[i].scripts, plain, NULL)) return composition->command[i].name;
     return NULL;
 }
 
-bool mega_command_replaces(const mega_composition *of, const char *typed)
+bool mega_command_replaces(const mega_composition *composition, const char *typed)
 {
     char plain[80], with_folder[80];
     reduce(typed, false, plain);
     reduce(typed, true, with_folder);
-    for (size_t i = 0; i < of->commands; i++)
-        if (mega_option_word_in(of->command[i].replaces, plain, NULL) ||
-            mega_option_word_in(of->command[i].replaces, with_folder, NULL))
+    for (size_t i = 0; i < composition->commands; i++)
+        if (mega_option_word_in(composition->command[i].replaces, plain, NULL) ||
+            mega_option_word_in(composition->command[i].replaces, with_folder, NULL))
             return true;
     return false;
 }
 
-uint32_t mega_commands_all(const mega_composition *of)
+uint32_t mega_commands_all(const mega_composition *composition)
 {
     uint32_t all = 0;
-    for (size_t i = 0; i < of->commands; i++) all |= of->command[i].bit;
+    for (size_t i = 0; i < composition->commands; i++) all |= composition->command[i].bit;
     return all;
 }
 
-void mega_command_names(const mega_composition *of, uint32_t set, char *out, size_t size)
+void mega_command_names(const mega_composition *composition, uint32_t set, char *out, size_t size)
 {
     size_t used = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < of->commands && used < size; i++) {
-        if ((of->command[i].bit & set) == 0) continue;
-        const int n = snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "", of->command[i].name);
+    for (size_t i = 0; i < composition->commands && used < size; i++) {
+        if ((composition->command[i].bit & set) == 0) continue;
+        const int n = snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "", composition->command[i].name);
         if (n < 0) return;
         used += (size_t)n;
     }

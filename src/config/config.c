@@ -20,13 +20,13 @@ static mega_status config_set_default(mega_options *o, size_t index)
     return mega_value_set(o, index, row->fallback);
 }
 
-mega_status mega_options_create(const mega_composition *of, void *values, mega_options **out)
+mega_status mega_options_create(const mega_composition *composition, void *values, mega_options **out)
 {
     mega_options *o = mega_calloc(1, sizeof *o);
     *out = o;
     if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
     o->values = values;
-    MEGA_TRY(mega_option_table_make(&o->table, of, &o->arena));
+    MEGA_TRY(mega_option_table_make(&o->table, composition, &o->arena));
     const size_t count = o->table.count;
     o->entry = mega_arena_alloc(&o->arena, count * sizeof *o->entry);
     if (o->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
@@ -225,7 +225,7 @@ bool mega_options_set_deepspeed(mega_options *o, const char *dest, const char *t
 const char *mega_options_deepspeed_defaults(mega_options *o)
 {
     const char *list[2] = {"", ""}; /* defaults; what "auto" stands for */
-    for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = &o->table}; mega_option_next(&w);) {
         const option_entry *entry = &o->entry[w.index];
         mega_buffer value = {0};
         if (entry->source != MEGA_SET_BY_DEEPSPEED) continue;

@@ -17,14 +17,14 @@ typedef struct option_line {
     bool is_foreign; /* a name from another program */
 } option_line;
 typedef struct option_table {
-    const mega_composition *of;
+    const mega_composition *composition;
     option_line *line;
     size_t count;
 } option_table;
-mega_status mega_option_table_make(option_table *out, const mega_composition *of, mega_arena *arena);
-/* Iterates over every row: for (option_walk w = {.of = table}; mega_option_next(&w);) */
+mega_status mega_option_table_make(option_table *out, const mega_composition *composition, mega_arena *arena);
+/* Iterates over every row: for (option_walk w = {.table = table}; mega_option_next(&w);) */
 typedef struct option_walk {
-    const option_table *of;
+    const option_table *table;
     size_t index;
     const mega_option_row *row;
     uint32_t commands;
@@ -47,8 +47,8 @@ bool option_word_in_as(const char *words, const char *text, bool folds, int *out
 
 /* command.c */
 /* Writes the names of the commands in a set, separated by commas. */
-void mega_command_names(const mega_composition *of, uint32_t set, char *out, size_t size);
-uint32_t mega_commands_all(const mega_composition *of); /* bit set of all commands that accept options */
+void mega_command_names(const mega_composition *composition, uint32_t set, char *out, size_t size);
+uint32_t mega_commands_all(const mega_composition *composition); /* bit set of all commands that accept options */
 
 /* The source of an option, and its text as typed. */
 typedef struct option_entry {
@@ -139,7 +139,7 @@ struct json_t *options_load_tree(mega_options *o, const char *name, const char *
 void options_read_json(mega_options *o, const char *json);
 /* The same for a YAML that has been converted to JSON. */
 void options_read_yaml(mega_options *o, const char *name, const char *json);
-/* json_keys.c: iterates over every known key of a DeepSpeed JSON: for (json_key_walk w = {.options = {.of = table}};
+/* json_keys.c: iterates over every known key of a DeepSpeed JSON: for (json_key_walk w = {.options = {.table = table}};
  * mega_json_key_next(&w);) Visits the paths of options (column json), keys that are not options here, and
  * "megalith.NAME" for each option. With is_yaml, those of Accelerate's YAML: the columns yaml, and each option as
  * Megatron's. */

@@ -57,7 +57,7 @@ static char *dump_value(const mega_options *o, size_t index)
 static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
 {
     size_t n = 0;
-    const mega_composition *of = o->table.of;
+    const mega_composition *composition = o->table.composition;
     const size_t count = o->table.count;
     for (size_t i = 0; i < count && n < most; i++) {
         const mega_option_row *row = row_at(o, i);
@@ -72,7 +72,8 @@ static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
     }
     const char *name = NULL;
     char text[32];
-    for (size_t i = 0; n < most && of->derived_line != NULL && of->derived_line(o, i, &name, text); i++) {
+    for (size_t i = 0; n < most && composition->derived_line != NULL && composition->derived_line(o, i, &name, text);
+         i++) {
         snprintf(line[n].name, sizeof line[n].name, "%s", name);
         line[n].value = mega_strdup(text);
         line[n].rank = 0;
@@ -89,7 +90,7 @@ static bool is_alike(const option_line *line, uint32_t bit)
 
 mega_status mega_options_alike(mega_options *o, const char *command, mega_list *out)
 {
-    const mega_command *of = command != NULL ? mega_command_find(o->table.of, command) : NULL;
+    const mega_command *of = command != NULL ? mega_command_find(o->table.composition, command) : NULL;
     const uint32_t bit = command == NULL ? ALL_COMMANDS : of != NULL ? of->bit : 0;
     const size_t rows = o->table.count;
     const char **text = mega_arena_alloc(&o->arena, rows * sizeof *text);

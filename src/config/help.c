@@ -81,7 +81,7 @@ static void write_option(const mega_option_row *row, mega_buffer *out)
 static int count_other_names(const option_table *t, uint32_t command)
 {
     int n = 0;
-    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;)
+    for (option_walk w = {.table = t}; mega_option_next(&w) && !w.is_foreign;)
         n += (w.commands & command) != 0 && w.row->answer != MEGA_ANSWER_WORKS;
     return n;
 }
@@ -110,9 +110,9 @@ static void write_other_names(const mega_command *row, mega_buffer *out)
     }
 }
 
-mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out)
+mega_status mega_options_help(const mega_composition *composition, const char *command, mega_buffer *out)
 {
-    const mega_command *row = mega_command_find(of, command);
+    const mega_command *row = mega_command_find(composition, command);
     mega_arena arena = {0};
     option_table t;
     if (row == NULL) return MEGA_MISTAKE("\"%s\" is not a command; megalith help lists them", command);
@@ -120,7 +120,7 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
         mega_buffer_printf(out, "usage: megalith %s\n\n%s\n", row->name, row->summary);
         return mega_buffer_check(out, "the help text");
     }
-    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    MEGA_TRY(mega_option_table_make(&t, composition, &arena));
     mega_buffer_printf(out, "usage: megalith %s [OPTIONS]%s%s\n\n%s\n", row->name, row->positional != NULL ? " " : "",
                        row->positional != NULL ? row->positional : "", row->summary);
     write_other_names(row, out);
@@ -135,11 +135,11 @@ mega_status mega_options_help(const mega_composition *of, const char *command, m
     return mega_buffer_check(out, "the help text");
 }
 
-mega_status mega_options_list(const mega_composition *of, mega_buffer *out)
+mega_status mega_options_list(const mega_composition *composition, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
-    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    MEGA_TRY(mega_option_table_make(&t, composition, &arena));
     write_working(&t, ALL_COMMANDS, out);
     mega_arena_fini(&arena);
     return mega_buffer_check(out, "the list of options");
@@ -173,11 +173,11 @@ static void help_write_answer(const mega_option_row *row, mega_buffer *out)
     }
 }
 
-static void write_commands(const mega_composition *of, uint32_t set, char out[256])
+static void write_commands(const mega_composition *composition, uint32_t set, char out[256])
 {
-    if (set == mega_commands_all(of)) snprintf(out, 256, "every command");
+    if (set == mega_commands_all(composition)) snprintf(out, 256, "every command");
     else
-        mega_command_names(of, set, out, 256);
+        mega_command_names(composition, set, out, 256);
 }
 
 static void write_page_row(const option_table *t, size_t index, mega_buffer *out)
@@ -208,7 +208,7 @@ static void write_page_row(const option_table *t, size_t index, mega_buffer *out
     }
     if (line->commands != line->of_title) {
         char names[256];
-        write_commands(t->of, line->commands, names);
+        write_commands(t->composition, line->commands, names);
         mega_buffer_printf(out, " (%s)", names);
     }
     mega_buffer_puts(out, " |\n");
@@ -234,18 +234,18 @@ static const char foreign_page[] =
     "| not implemented yet | an error that says what to use instead, unless the value is one that changes nothing |\n"
     "| refused | the same, for what will not be implemented |\n";
 
-mega_status mega_options_options_page(const mega_composition *of, bool works, mega_buffer *out)
+mega_status mega_options_options_page(const mega_composition *composition, bool works, mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t;
     const char *title = "";
-    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    MEGA_TRY(mega_option_table_make(&t, composition, &arena));
     mega_buffer_puts(out, works ? working_page : foreign_page);
     for (size_t i = 0; i < t.count; i++) {
         char names[256];
         if ((t.line[i].row->answer == MEGA_ANSWER_WORKS) != works) continue;
         if (strcmp(t.line[i].title, title) != 0) {
-            write_commands(of, t.line[i].of_title, names);
+            write_commands(composition, t.line[i].of_title, names);
             mega_buffer_printf(out, "\n## %s\n\nOf %s.\n\n%s\n", t.line[i].title, names,
                                works ? "| option | default | meaning |\n|---|---|---|"
                                      : "| option | default | answer | meaning |\n|---|---|---|---|");

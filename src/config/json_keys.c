@@ -30,13 +30,14 @@ static bool is_key_named(const json_key_walk *w, const mega_option_row *row)
 static bool next_row(json_key_walk *w)
 {
     if (w->part == OF_NO_OPTION) {
-        const mega_composition *of = w->options.of->of;
-        if (w->is_yaml && (of->yaml_key == NULL || w->at == of->yaml_key->count)) return false;
-        if (w->is_yaml) w->row = &of->yaml_key->rows[w->at++];
+        const mega_composition *composition = w->options.table->composition;
+        if (w->is_yaml && (composition->yaml_key == NULL || w->at == composition->yaml_key->count)) return false;
+        if (w->is_yaml) w->row = &composition->yaml_key->rows[w->at++];
         else {
-            while (w->section < of->keys && w->at == of->key[w->section]->count) w->section++, w->at = 0;
-            if (w->section == of->keys) return false;
-            w->row = &of->key[w->section]->rows[w->at++];
+            while (w->section < composition->keys && w->at == composition->key[w->section]->count)
+                w->section++, w->at = 0;
+            if (w->section == composition->keys) return false;
+            w->row = &composition->key[w->section]->rows[w->at++];
         }
         w->index = SIZE_MAX;
         w->rest = paths_of(w, w->row);
@@ -64,7 +65,7 @@ bool mega_json_key_next(json_key_walk *w)
         if (w->part == NO_MORE) return false;
         if (next_row(w)) continue;
         w->part++;
-        w->options = (option_walk){.of = w->options.of};
+        w->options = (option_walk){.table = w->options.table};
     }
     const size_t n = strcspn(w->rest, "|");
     char dest[80];
@@ -145,10 +146,10 @@ const char *mega_key_near(mega_options *o, const json_key_walk *of, const char *
 
 bool mega_json_key_find(const option_table *t, uint32_t command, const char *path, json_key_walk *out)
 {
-    return mega_key_find(&(json_key_walk){.options = {.of = t}, .command = command}, path, out);
+    return mega_key_find(&(json_key_walk){.options = {.table = t}, .command = command}, path, out);
 }
 
 bool mega_json_key_has_below(const option_table *t, uint32_t command, const char *path)
 {
-    return mega_key_has_below(&(json_key_walk){.options = {.of = t}, .command = command}, path);
+    return mega_key_has_below(&(json_key_walk){.options = {.table = t}, .command = command}, path);
 }

@@ -83,7 +83,7 @@ static void write_block(const option_table *t, const char *block, mega_buffer *o
 {
     mega_buffer_printf(out, "\n## %s%s%s\n\n| key | value | answer |\n|---|---|---|\n", block[0] != '\0' ? "`" : "",
                        block[0] != '\0' ? block : "At the top", block[0] != '\0' ? "`" : "");
-    for (json_key_walk w = {.options = {.of = t}}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.table = t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, block) || !is_the_one(t, &w)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", block[0] != '\0' ? w.path + strlen(block) + 1 : w.path,
                            kind_name(w.row));
@@ -96,7 +96,7 @@ static void write_block(const option_table *t, const char *block, mega_buffer *o
 static bool is_first_of_block(const option_table *t, size_t at, const char *block)
 {
     size_t i = 0;
-    for (json_key_walk w = {.options = {.of = t}}; mega_json_key_next(&w) && i < at; i++)
+    for (json_key_walk w = {.options = {.table = t}}; mega_json_key_next(&w) && i < at; i++)
         if (is_of_block(w.path, block)) return false;
     return true;
 }
@@ -226,7 +226,7 @@ static void write_of_commands(const option_table *t, const option_table *command
 {
     mega_buffer_puts(out, "\n## In a command\n\nThese keys have another answer in a command (pretrain_gpt, plan, …), "
                           "which has the layers of the model in hand.\n\n| key | value | answer |\n|---|---|---|\n");
-    for (json_key_walk w = {.options = {.of = commands}}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.table = commands}}; mega_json_key_next(&w);) {
         json_key_walk other;
         if (is_of_block(w.path, JSON_OWN) || !is_the_one(commands, &w)) continue;
         if (mega_json_key_find(t, 0, w.path, &other) && other.row == w.row) continue;
@@ -241,19 +241,20 @@ static void write_readers(const option_table *t, mega_buffer *out)
 {
     static const char option[] = "deepspeed_config";
     const char *before = " for the commands ";
-    for (size_t i = 0; i < t->of->commands; i++) {
-        const mega_command *c = &t->of->command[i];
+    for (size_t i = 0; i < t->composition->commands; i++) {
+        const mega_command *c = &t->composition->command[i];
         if (c->bit == 0 || mega_option_find(t, option, sizeof option - 1, c->bit) == SIZE_MAX) continue;
         mega_buffer_printf(out, "%s`%s`", before, c->name);
         before = ", ";
     }
 }
 
-mega_status mega_options_json_page(const mega_composition *of, const mega_composition *commands, mega_buffer *out)
+mega_status mega_options_json_page(const mega_composition *composition, const mega_composition *commands,
+                                   mega_buffer *out)
 {
     mega_arena arena = {0};
     option_table t, other;
-    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    MEGA_TRY(mega_option_table_make(&t, composition, &arena));
     MEGA_TRY(mega_option_table_make(&other, commands, &arena));
     mega_buffer_puts(out, title);
     mega_buffer_puts(out, files);
@@ -262,7 +263,7 @@ mega_status mega_options_json_page(const mega_composition *of, const mega_compos
     mega_buffer_puts(out, introduction);
     write_block(&t, "", out);
     size_t i = 0;
-    for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w); i++) {
+    for (json_key_walk w = {.options = {.table = &t}}; mega_json_key_next(&w); i++) {
         char block[sizeof w.path];
         const size_t n = strcspn(w.path, ".");
         if (w.path[n] == '\0') continue;
@@ -275,7 +276,7 @@ mega_status mega_options_json_page(const mega_composition *of, const mega_compos
                      "\n## `" JSON_OWN "`\n\nEvery option of an engine may be in this block under its own name, "
                      "which DeepSpeed passes over; for a command, every option of that command.\n\n| key | value | "
                      "answer |\n|---|---|---|\n");
-    for (json_key_walk w = {.options = {.of = &t}}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.options = {.table = &t}}; mega_json_key_next(&w);) {
         if (!is_of_block(w.path, JSON_OWN)) continue;
         mega_buffer_printf(out, "| `%s` | %s | ", w.path + sizeof JSON_OWN, kind_name(w.row));
         json_page_write_answer(w.row, out);

@@ -87,7 +87,7 @@ static void keep_other(json_reader *r, const json_item *item, size_t index, cons
     if (entry->source == r->source)
         problem(r, USAGE, mega_options_text(o, "%s and %s contradict each other; give one", there, here));
     else if (entry->source == MEGA_SET_BY_DERIVATION)
-        mega_warn("%s counts, which says %s; %s does not", o->table.of->derived_by, printed(o, index), here);
+        mega_warn("%s counts, which says %s; %s does not", o->table.composition->derived_by, printed(o, index), here);
     else
         mega_warn("%s counts; %s does not", there, here);
 }
@@ -468,14 +468,14 @@ void options_read_text(mega_options *o, const char *name, bool is_yaml, const ch
             o, st, "%s: line %d, column %d: %s%s", name, tree != NULL ? 1 : error.line, tree != NULL ? 1 : error.column,
             tree != NULL ? "expected an object in braces" : error.text, tree != NULL ? "" : hint_of(&error));
     } else {
-        const mega_composition *of = o->table.of;
+        const mega_composition *composition = o->table.composition;
         json_reader r = {
             .o = o,
             .name = name,
             .source = is_yaml ? MEGA_SET_BY_YAML : MEGA_SET_BY_JSON,
-            .keys = {.is_yaml = is_yaml, .options = {.of = &o->table}, .command = mega_options_command_bit(o)},
+            .keys = {.is_yaml = is_yaml, .options = {.table = &o->table}, .command = mega_options_command_bit(o)},
             .scan = {text, 1}};
-        r.passes_unknown = !is_yaml && of->passes_unknown != NULL && of->passes_unknown(o);
+        r.passes_unknown = !is_yaml && composition->passes_unknown != NULL && composition->passes_unknown(o);
         visit_object(&r, tree, "");
         note_idle(&r);
     }

@@ -93,7 +93,7 @@ static void json_read_file(mega_options *o, const char *name)
     size_t size = 0;
     char *decoded = mega_file_exists(name) ? NULL : from_base64(name);
     if (decoded != NULL) {
-        o->json_name = o->table.of->json_name;
+        o->json_name = o->table.composition->json_name;
         json_read_copy(o, decoded);
     } else if (mega_file_read_kind(name, "a DeepSpeed JSON", 0, &file, &size) == MEGA_OK) {
         if (strlen(file) == size) strip_json_comments(file);
@@ -109,7 +109,7 @@ void options_read_json(mega_options *o, const char *json)
 {
     o->json_name = mega_options_text(o, "%s", json);
     if (json[strspn(json, " \t\r\n")] == '{') {
-        o->json_name = o->table.of->json_name;
+        o->json_name = o->table.composition->json_name;
         json_read_copy(o, json);
     } else {
         json_read_file(o, json);

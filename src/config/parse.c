@@ -233,7 +233,7 @@ static uint32_t owners_of(const parser *p, const char *name, size_t length, cons
 {
     uint32_t set = 0;
     *out_remark = NULL;
-    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = p->table}; mega_option_next(&w);) {
         if (!mega_option_name_equal(w.row->name, name, length)) continue;
         if (is_useful(&w)) set |= w.commands;
         else
@@ -249,7 +249,7 @@ static const char *const *proposed_names(parser *p, size_t *count)
     *count = 0;
     if (names == NULL) p->o->out_of_memory = true;
     if (names == NULL) return NULL;
-    for (option_walk w = {.of = p->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = p->table}; mega_option_next(&w);) {
         if (is_proposed(&w, p->command)) names[(*count)++] = w.row->name;
     }
     return names;
@@ -268,7 +268,7 @@ static bool is_with_one_dash(parser *p, const char *typed, const char *name, siz
 /* Returns who reads these options, for messages. */
 static const char *reader_of(const parser *p)
 {
-    return p->o->command != NULL ? p->o->command->name : p->table->of->reader;
+    return p->o->command != NULL ? p->o->command->name : p->table->composition->reader;
 }
 
 static const char *listed(parser *p, const char *const *names, size_t n)
@@ -300,7 +300,8 @@ static void misspelt_option(parser *p, const char *typed, const char *name, size
         mega_options_mistake(p->o, "%s is not an option of %s; did you mean %s?", typed, command,
                              listed(p, longer, matches));
     } else if (p->o->command == NULL) {
-        mega_options_mistake(p->o, "%s is not an option of %s; %s lists them", typed, command, p->table->of->instead);
+        mega_options_mistake(p->o, "%s is not an option of %s; %s lists them", typed, command,
+                             p->table->composition->instead);
     } else {
         mega_options_mistake(p->o, "%s is not an option of %s; its options: megalith %s --help", typed, command,
                              command);
@@ -315,11 +316,12 @@ static void unknown_option(parser *p, const char *typed, const char *name, size_
     const uint32_t owners_set = owners_of(p, name, length, &remark);
     if (owners_set != 0) {
         char owners[256];
-        mega_command_names(p->table->of, owners_set, owners, sizeof owners);
+        mega_command_names(p->table->composition, owners_set, owners, sizeof owners);
         mega_options_mistake(p->o, "%s is an option of %s, not of %s", typed, owners, command);
     } else {
-        const mega_composition *of = p->table->of;
-        const char *elsewhere = remark == NULL && of->elsewhere != NULL ? of->elsewhere(p->o, name, length) : remark;
+        const mega_composition *composition = p->table->composition;
+        const char *elsewhere =
+            remark == NULL && composition->elsewhere != NULL ? composition->elsewhere(p->o, name, length) : remark;
         if (elsewhere != NULL) mega_options_mistake(p->o, "%s is not an option of %s: %s", typed, command, elsewhere);
         else
             misspelt_option(p, typed, name, length);
@@ -430,8 +432,8 @@ static void take_option(parser *p, char *word)
 
 mega_status mega_options_read(mega_options *o, const char *command, int argc, char **argv)
 {
-    const mega_composition *of = o->table.of;
-    o->command = command != NULL ? mega_command_find(of, command) : NULL;
+    const mega_composition *composition = o->table.composition;
+    o->command = command != NULL ? mega_command_find(composition, command) : NULL;
     if (command != NULL && (o->command == NULL || o->command->bit == 0)) {
         return MEGA_MISTAKE("\"%s\" is not a command that takes options; megalith help lists them", command);
     }
@@ -441,17 +443,17 @@ mega_status mega_options_read(mega_options *o, const char *command, int argc, ch
         else
             take_positional(&p, argv[p.at]);
     }
-    const char *yaml_name = NULL, *yaml = of->yaml != NULL ? of->yaml(o, &yaml_name) : NULL;
+    const char *yaml_name = NULL, *yaml = composition->yaml != NULL ? composition->yaml(o, &yaml_name) : NULL;
     if (yaml != NULL) options_read_yaml(o, yaml_name, yaml);
-    const char *json = of->json != NULL ? of->json(o) : NULL;
+    const char *json = composition->json != NULL ? composition->json(o) : NULL;
     if (json != NULL) options_read_json(o, json);
     if (p.read_as[0] != '\0') mega_info("read as: %s", p.read_as);
-    if (of->complete != NULL) of->complete(o, argc, argv);
+    if (composition->complete != NULL) composition->complete(o, argc, argv);
     if (o->problems > 0) o->faulty = MEGA_TOPIC_OPTIONS;
-    of->derive(o);
+    composition->derive(o);
     options_note_without_effect(o);
     options_note_environment_typos();
-    of->check(o, of->knows_shape != NULL && of->knows_shape(o));
+    composition->check(o, composition->knows_shape != NULL && composition->knows_shape(o));
     return MEGA_OK;
 }
 
@@ -463,7 +465,7 @@ mega_status mega_options_parse(mega_options *o, const char *command, int argc, c
 
 mega_status mega_options_check(mega_options *o)
 {
-    o->table.of->derive(o);
-    o->table.of->check(o, true);
+    o->table.composition->derive(o);
+    o->table.composition->check(o, true);
     return mega_options_report(o);
 }

@@ -32,7 +32,7 @@ void mega_options_divisors(int64_t n, int64_t around, char *out, size_t size)
 /* Checks upper limits of derived values. Values that were typed or read from a checkpoint have been checked already. */
 void mega_options_rule_most(mega_options *o)
 {
-    for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = &o->table}; mega_option_next(&w);) {
         char dest[80];
         int64_t value;
         if (w.row->most == 0 || w.row->kind != MEGA_OPTION_INT || (w.commands & mega_options_command_bit(o)) == 0)
@@ -48,7 +48,7 @@ void mega_options_rule_most(mega_options *o)
 /* Checks options that are built only for the value of another option: `neutral` is "=num-attention-heads". */
 void mega_options_rule_equal(mega_options *o)
 {
-    for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = &o->table}; mega_option_next(&w);) {
         const mega_option_row *row = w.row;
         const option_entry *entry = &o->entry[w.index];
         if (row->neutral == NULL || row->neutral[0] != '=' || entry->text == NULL) continue;
@@ -68,7 +68,7 @@ void mega_options_rule_equal(mega_options *o)
 /* Rejects options that have no effect with one rank, if there are more ranks: there they would be silently ignored. */
 void mega_options_rule_alone(mega_options *o)
 {
-    for (option_walk w = {.of = &o->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = &o->table}; mega_option_next(&w);) {
         const option_entry *entry = &o->entry[w.index];
         const int64_t ranks = mega_option_ranks(o, w.row);
         if (ranks <= 1 || entry->source != MEGA_SET_BY_COMMAND_LINE) continue;

@@ -6,24 +6,24 @@
 bool mega_option_next(option_walk *w)
 {
     if (w->row != NULL) w->index++;
-    if (w->index >= w->of->count) return false;
-    const option_line *line = &w->of->line[w->index];
+    if (w->index >= w->table->count) return false;
+    const option_line *line = &w->table->line[w->index];
     w->row = line->row;
     w->commands = line->commands;
     w->is_foreign = line->is_foreign;
     return true;
 }
 
-static bool has_title(const mega_composition *of, size_t part, const char *title)
+static bool has_title(const mega_composition *composition, size_t part, const char *title)
 {
-    return strcmp(of->part[part].section->title, title) == 0;
+    return strcmp(composition->part[part].section->title, title) == 0;
 }
 
 /* Returns whether an earlier part has the same title: this part is then listed there. */
-static bool is_listed(const mega_composition *of, size_t part)
+static bool is_listed(const mega_composition *composition, size_t part)
 {
     for (size_t p = 0; p < part; p++)
-        if (has_title(of, p, of->part[part].section->title)) return true;
+        if (has_title(composition, p, composition->part[part].section->title)) return true;
     return false;
 }
 
@@ -40,19 +40,20 @@ static void table_add_part(option_table *t, const mega_option_part *part, uint32
     }
 }
 
-mega_status mega_option_table_make(option_table *out, const mega_composition *of, mega_arena *arena)
+mega_status mega_option_table_make(option_table *out, const mega_composition *composition, mega_arena *arena)
 {
     size_t rows = 0;
-    for (size_t p = 0; p < of->parts; p++) rows += of->part[p].section->count;
+    for (size_t p = 0; p < composition->parts; p++) rows += composition->part[p].section->count;
     bool is_foreign = false;
-    *out = (option_table){.of = of, .line = mega_arena_alloc(arena, rows * sizeof *out->line)};
+    *out = (option_table){.composition = composition, .line = mega_arena_alloc(arena, rows * sizeof *out->line)};
     if (out->line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the table of them");
-    for (size_t p = 0; p < of->parts; p++) {
-        const mega_option_part *first = &of->part[p];
-        is_foreign = is_foreign || first->section == of->foreign;
-        if (is_listed(of, p)) continue;
-        for (size_t q = p; q < of->parts; q++)
-            if (has_title(of, q, first->section->title)) table_add_part(out, &of->part[q], first->commands, is_foreign);
+    for (size_t p = 0; p < composition->parts; p++) {
+        const mega_option_part *first = &composition->part[p];
+        is_foreign = is_foreign || first->section == composition->foreign;
+        if (is_listed(composition, p)) continue;
+        for (size_t q = p; q < composition->parts; q++)
+            if (has_title(composition, q, first->section->title))
+                table_add_part(out, &composition->part[q], first->commands, is_foreign);
     }
     return MEGA_OK;
 }
@@ -101,7 +102,7 @@ bool mega_option_is_of_family(const char *family, const char *name, size_t lengt
 size_t mega_option_find(const option_table *t, const char *name, size_t length, uint32_t command)
 {
     size_t family = SIZE_MAX;
-    for (option_walk w = {.of = t}; mega_option_next(&w);) {
+    for (option_walk w = {.table = t}; mega_option_next(&w);) {
         if ((w.commands & command) == 0) continue;
         if (mega_option_name_equal(w.row->name, name, length)) return w.index;
         if (mega_option_is_of_family(w.row->name, name, length)) family = w.index;
@@ -113,7 +114,7 @@ size_t mega_option_find_dest(const option_table *t, const char *dest, uint32_t c
 {
     const size_t length = strlen(dest);
     size_t negative = SIZE_MAX;
-    for (option_walk w = {.of = t}; mega_option_next(&w) && !w.is_foreign;) { /* foreign rows have no field */
+    for (option_walk w = {.table = t}; mega_option_next(&w) && !w.is_foreign;) { /* foreign rows have no field */
         if ((w.commands & command) == 0 || !mega_option_name_equal(own_name(w.row), dest, length)) continue;
         if (w.row->answer == MEGA_ANSWER_WORKS) return w.index;
         if (negative == SIZE_MAX) negative = w.index;

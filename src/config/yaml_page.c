@@ -31,7 +31,7 @@ static bool yaml_page_has(const json_key_walk *w, const char *block)
 /* Whether the walk meets a path that it has met before: rows of several commands have the same. */
 static bool is_met(const option_table *t, const json_key_walk *at)
 {
-    json_key_walk w = {.is_yaml = true, .options = {.of = t}};
+    json_key_walk w = {.is_yaml = true, .options = {.table = t}};
     while (mega_json_key_next(&w) && (w.row != at->row || w.rest != at->rest))
         if (strcmp(w.path, at->path) == 0) return true;
     return false;
@@ -41,7 +41,7 @@ static void yaml_page_put_block(const option_table *t, const char *block, mega_b
 {
     mega_buffer_printf(out, "\n## %s%s%s\n\n| key | here |\n|---|---|\n", block[0] != '\0' ? "`" : "",
                        block[0] != '\0' ? block : "At the top", block[0] != '\0' ? "`" : "");
-    for (json_key_walk w = {.is_yaml = true, .options = {.of = t}}; mega_json_key_next(&w);) {
+    for (json_key_walk w = {.is_yaml = true, .options = {.table = t}}; mega_json_key_next(&w);) {
         if (!yaml_page_has(&w, block) || is_met(t, &w)) continue;
         mega_buffer_printf(out, "| `%s` | ", block[0] != '\0' ? w.path + strlen(block) + 1 : w.path);
         yaml_page_put_answer(w.row, out);
@@ -49,13 +49,13 @@ static void yaml_page_put_block(const option_table *t, const char *block, mega_b
     }
 }
 
-mega_status mega_options_yaml_page(const mega_composition *of, mega_buffer *out)
+mega_status mega_options_yaml_page(const mega_composition *composition, mega_buffer *out)
 {
     static const char *const blocks[] = {"",           "deepspeed_config", "megatron_lm_config", "fsdp_config",
                                          "fp8_config", "dynamo_config",    "mpirun_config",      "parallelism_config"};
     mega_arena arena = {0};
     option_table t;
-    MEGA_TRY(mega_option_table_make(&t, of, &arena));
+    MEGA_TRY(mega_option_table_make(&t, composition, &arena));
     mega_buffer_puts(
         out,
         "# Keys of Accelerate's YAML\n\n"

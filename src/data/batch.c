@@ -415,7 +415,7 @@ enum { PIECE = 512 }; /* numbers that are made on the host before they are writt
 
 /* An input of a program, and what its numbers come from. */
 typedef struct source {
-    mega_program_named of;
+    mega_program_named named;
     const mega_batch *batch;
     const column *column; /* NULL: the engine numbers the samples (is_index) or the positions of each */
     bool is_index;
@@ -439,7 +439,7 @@ static int64_t read_per_sample(const mega_program_named *t, int64_t samples)
 static bool find_source(const mega_batch *b, int64_t first, int64_t samples, const mega_program_named *t, source *out)
 {
     const int at = batch_find(b, t->name);
-    *out = (source){.of = *t,
+    *out = (source){.named = *t,
                     .batch = b,
                     .column = at >= 0 && b->column[at].values != NULL ? &b->column[at] : NULL,
                     .is_index = is_rows_of(t->name, "sample_id"),
@@ -487,7 +487,7 @@ static void leave_out_ignored(const source *weights, const mega_program *p, part
     source labels;
     int32_t label[PIECE];
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
-        if (!leaves_out(&t, p, &weights->of)) continue;
+        if (!leaves_out(&t, p, &weights->named)) continue;
         if (!find_source(weights->batch, weights->first, weights->samples, &t, &labels)) continue;
         source_read_whole(&labels, of, label);
         for (int64_t k = 0; k < of.count; k++)
@@ -498,12 +498,12 @@ static void leave_out_ignored(const source *weights, const mega_program *p, part
 /* Makes numbers of an input as the program reads them. */
 static void source_make(const source *s, const mega_program *p, part of, void *out)
 {
-    if (s->of.dtype == MEGA_I32) {
+    if (s->named.dtype == MEGA_I32) {
         source_read_whole(s, of, out);
         return;
     }
     const float *from = source_values(s, of.sample, of.at);
-    if (s->of.dtype != MEGA_F32) batch_convert(out, s->of.dtype, from, of.count);
+    if (s->named.dtype != MEGA_F32) batch_convert(out, s->named.dtype, from, of.count);
     else {
         memcpy(out, from, (size_t)of.count * sizeof *from);
         leave_out_ignored(s, p, of, out);
@@ -514,9 +514,9 @@ static void source_make(const source *s, const mega_program *p, part of, void *o
 static bool is_read_as_held(const source *s, const mega_program *p)
 {
     mega_program_named t;
-    if (s->column == NULL || (s->of.dtype != MEGA_I32 && s->of.dtype != MEGA_F32)) return false;
+    if (s->column == NULL || (s->named.dtype != MEGA_I32 && s->named.dtype != MEGA_F32)) return false;
     for (int i = 0; mega_program_named_get(p, i, &t); i++)
-        if (leaves_out(&t, p, &s->of)) return false;
+        if (leaves_out(&t, p, &s->named)) return false;
     return true;
 }
 
@@ -524,7 +524,7 @@ static bool is_read_as_held(const source *s, const mega_program *p)
 static void source_write_made(const source *s, const mega_program *p, char *to)
 {
     double made[16 * PIECE]; /* of any type */
-    const size_t size = mega_dtype_size(s->of.dtype);
+    const size_t size = mega_dtype_size(s->named.dtype);
     size_t held = 0;
     for (int64_t i = 0; i < s->samples; i++)
         for (int64_t at = 0; at < s->per_sample; at += PIECE) {
@@ -542,7 +542,7 @@ static void source_write_made(const source *s, const mega_program *p, char *to)
 
 static void source_write(const source *s, const mega_program *p, char *to)
 {
-    const size_t bytes = (size_t)s->per_sample * mega_dtype_size(s->of.dtype);
+    const size_t bytes = (size_t)s->per_sample * mega_dtype_size(s->named.dtype);
     if (!is_read_as_held(s, p)) source_write_made(s, p, to);
     else if (s->column->input.per_sample == s->per_sample) /* one after the other in the batch, too */
         mega_device_write(to, source_values(s, 0, 0), (size_t)s->samples * bytes);

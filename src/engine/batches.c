@@ -13,7 +13,7 @@ static bool batches_are_given(const mega_engine *e, const char *call)
 /* Which samples of the run a batch of this rank holds. Over all ranks they begin at sample `first`, after the given
  * number of micro-batches of every rank. */
 typedef struct engine_rows {
-    engine_batch_of of;
+    engine_batch_purpose purpose;
     int64_t first, micro_batches;
 } engine_rows;
 
@@ -39,15 +39,15 @@ static int64_t step_samples(const mega_engine *e, int64_t first)
 static void describe_training_rows(const mega_engine *e, const engine_rows *at, mega_batch *b)
 {
     const int64_t of_step = step_samples(e, at->first) / e->layout->dp.size;
-    describe_rows(e, at, at->of == ENGINE_BATCH_OF_STEP ? of_step : e->options.micro_batch, b);
+    describe_rows(e, at, at->purpose == ENGINE_BATCH_OF_STEP ? of_step : e->options.micro_batch, b);
 }
 
 /* Returns the rows of the next micro-batch or of the next step. */
-static engine_rows coming_rows(const mega_engine *e, engine_batch_of of)
+static engine_rows coming_rows(const mega_engine *e, engine_batch_purpose purpose)
 {
-    return (engine_rows){.of = of,
+    return (engine_rows){.purpose = purpose,
                          .first = e->progress.consumed_samples,
-                         .micro_batches = of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0};
+                         .micro_batches = purpose == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0};
 }
 
 /* Predicts the rows that will be requested after these. An engine that only evaluates runs no step, so its samples
@@ -56,15 +56,15 @@ static engine_rows rows_after(const mega_engine *e, engine_rows at)
 {
     const int64_t step = step_samples(e, at.first), each = e->options.micro_batch * e->layout->dp.size;
     at.micro_batches++;
-    if (at.of == ENGINE_BATCH_OF_MICRO_BATCH && (e->programs.train == NULL || at.micro_batches * each < step))
+    if (at.purpose == ENGINE_BATCH_OF_MICRO_BATCH && (e->programs.train == NULL || at.micro_batches * each < step))
         return at;
-    return (engine_rows){.of = at.of, .first = at.first + step};
+    return (engine_rows){.purpose = at.purpose, .first = at.first + step};
 }
 
-static mega_batch *begin_batch(mega_engine *e, engine_batch_of of)
+static mega_batch *begin_batch(mega_engine *e, engine_batch_purpose purpose)
 {
-    const engine_rows at = coming_rows(e, of);
-    e->data.of = of;
+    const engine_rows at = coming_rows(e, purpose);
+    e->data.purpose = purpose;
     describe_training_rows(e, &at, e->data.batch);
     return e->data.batch;
 }
@@ -81,22 +81,22 @@ static void read_ahead(mega_engine *e, engine_rows at)
     }
 }
 
-static mega_status read_engine_batch(mega_engine *e, engine_batch_of of)
+static mega_status read_engine_batch(mega_engine *e, engine_batch_purpose purpose)
 {
     const uint32_t seed = e->options.dropout_seed;
-    mega_batch *b = begin_batch(e, of);
+    mega_batch *b = begin_batch(e, purpose);
     engine_note(e, "reading the training data", -1);
     if (e->data.reader == NULL) return mega_dataset_fill(&e->data.set, seed, b);
     MEGA_TRY(mega_reader_take(e->data.reader, seed, &e->data.batch));
-    read_ahead(e, coming_rows(e, of));
+    read_ahead(e, coming_rows(e, purpose));
     return MEGA_OK;
 }
 
-mega_status engine_read_training_data(mega_engine *e, engine_batch_of of)
+mega_status engine_read_training_data(mega_engine *e, engine_batch_purpose purpose)
 {
-    if (e->watch.profile == NULL) return read_engine_batch(e, of);
+    if (e->watch.profile == NULL) return read_engine_batch(e, purpose);
     const mega_profile_moment began = mega_profile_now(e->options.team);
-    const mega_status st = read_engine_batch(e, of);
+    const mega_status st = read_engine_batch(e, purpose);
     mega_profile_span(e->watch.profile, "data", began, mega_profile_now(e->options.team), 0);
     return st;
 }
@@ -126,15 +126,15 @@ mega_batch *mega_engine_micro_batch(mega_engine *e)
 int64_t mega_engine_sample(const mega_engine *e, int64_t i)
 {
     if (!batches_are_given(e, "mega_engine_sample")) return -1;
-    return sample_of_row(e, e->data.of == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
+    return sample_of_row(e, e->data.purpose == ENGINE_BATCH_OF_MICRO_BATCH ? e->micro.done : 0, i);
 }
 
 mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first)
 {
     if (engine_check_allocated(e, "mega_engine_evaluation_batch") != MEGA_OK) return NULL;
     if (rows > 0 && rows <= e->data.capacity && rows % e->options.micro_batch == 0) {
-        e->data.of = ENGINE_BATCH_OF_EVALUATION;
-        describe_rows(e, &(engine_rows){.of = e->data.of, .first = first}, rows, e->data.batch);
+        e->data.purpose = ENGINE_BATCH_OF_EVALUATION;
+        describe_rows(e, &(engine_rows){.purpose = e->data.purpose, .first = first}, rows, e->data.batch);
         return e->data.batch;
     }
     (void)MEGA_MISTAKE(

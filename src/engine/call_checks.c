@@ -104,11 +104,11 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
                          "mega_engine_train_batch: %lld micro-batches of a step were begun with mega_engine_forward; "
                          "complete the step with mega_engine_step at its accumulation boundary",
                          (long long)(e->micro.done + (e->micro.phase != ENGINE_STEPPED)));
-    if (e->data.has_set || e->data.of == ENGINE_BATCH_OF_STEP) return MEGA_OK;
+    if (e->data.has_set || e->data.purpose == ENGINE_BATCH_OF_STEP) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "mega_engine_train_batch: the rows of the batch are %s; call mega_engine_batch and fill what it returns",
-        rows[e->data.of]);
+        rows[e->data.purpose]);
 }
 
 /* If the caller computes the loss itself, the model has no loss to evaluate either. */
@@ -143,7 +143,7 @@ mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *su
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_evaluate_batch", "sums", sums));
     MEGA_TRY(engine_check_can_evaluate(e, "mega_engine_evaluate_batch"));
-    if (e->data.of != ENGINE_BATCH_NONE) return mega_batch_check(e->data.batch);
+    if (e->data.purpose != ENGINE_BATCH_NONE) return mega_batch_check(e->data.batch);
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate_batch: the rows of the batch are not filled; call "
                                      "mega_engine_evaluation_batch and fill what it returns");
 }

@@ -27,9 +27,9 @@ static int64_t partial_gradients_in(const mega_params *p, const mega_bucket *b)
     return count;
 }
 
-static uint64_t hash_passes(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_passes(const void *list, int64_t begin, int64_t end)
 {
-    const pass_list *l = of;
+    const pass_list *l = list;
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
         int64_t row[3];
@@ -48,9 +48,9 @@ static uint64_t hash_passes(const void *of, int64_t begin, int64_t end)
     return hash;
 }
 
-static void describe_pass(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_pass(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const pass_list *l = of;
+    const pass_list *l = list;
     if (i < l->passes) {
         const mega_schedule_pass *x = &l->pass[i];
         snprintf(out, MEGA_COMPARED_TEXT, "%s of micro-batch %d through program %d",
@@ -66,10 +66,10 @@ static void describe_pass(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT
 
 static mega_status compare_passes(const mega_engine *e, mega_comm *comm, const mega_schedule_pass *pass, int64_t passes)
 {
-    const pass_list of = {e, pass, passes};
+    const pass_list list = {e, pass, passes};
     const mega_compared l = {.what = "steps",
                              .item = "part",
-                             .of = &of,
+                             .list = &list,
                              .count = passes + mega_params_num_buckets(e->params),
                              .hash = hash_passes,
                              .describe = describe_pass};
@@ -78,21 +78,21 @@ static mega_status compare_passes(const mega_engine *e, mega_comm *comm, const m
 
 /* ---- the model ---- */
 
-static uint64_t hash_layers(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_layers(const void *list, int64_t begin, int64_t end)
 {
-    return mega_model_parts_hash(of, (int)begin, (int)end);
+    return mega_model_parts_hash(list, (int)begin, (int)end);
 }
 
-static void describe_layer(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_layer(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    mega_model_parts_print(of, (int)i, out, MEGA_COMPARED_TEXT);
+    mega_model_parts_print(list, (int)i, out, MEGA_COMPARED_TEXT);
 }
 
 mega_status engine_compare_models(const mega_engine *e)
 {
     const mega_compared l = {.what = "models",
                              .item = "layer",
-                             .of = e->model.parts,
+                             .list = e->model.parts,
                              .count = mega_model_parts_layers(e->model.parts),
                              .hash = hash_layers,
                              .describe = describe_layer};

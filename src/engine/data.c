@@ -50,11 +50,11 @@ static int64_t of_data(const mega_engine *e, int64_t i)
     return value[i];
 }
 
-static uint64_t hash_data(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_data(const void *list, int64_t begin, int64_t end)
 {
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t value = of_data(of, i);
+        const int64_t value = of_data(list, i);
         hash = mega_hash64(hash, &value, sizeof value);
     }
     return hash;
@@ -72,10 +72,10 @@ static const char *value_text(char out[VALUE_TEXT], int64_t i, int64_t value)
     return out;
 }
 
-static void describe_data(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_data(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     char text[VALUE_TEXT];
-    const int64_t value = of_data(of, i);
+    const int64_t value = of_data(list, i);
     if (i == DATA_GIVEN) snprintf(out, MEGA_COMPARED_TEXT, "training_data %s", value != 0 ? "given" : "NULL");
     else
         snprintf(out, MEGA_COMPARED_TEXT, "training_data->%s %s", data_name[i], value_text(text, i, value));
@@ -87,7 +87,7 @@ mega_status engine_compare_data(const mega_engine *e)
                              .item = "member of mega_setup",
                              .remedy = "give all ranks the same training_data",
                              .is_independent = true,
-                             .of = e,
+                             .list = e,
                              .count = NUM_OF_DATA,
                              .hash = hash_data,
                              .describe = describe_data};

@@ -202,7 +202,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_layout_destroy(e->layout);
     mega_batch_destroy(e->data.batch);
     mega_free(e->programs.overwritten);
-    mega_free(e->ties.of);
+    mega_free(e->ties.tie);
     mega_free(e->ties.stages);
     mega_free(e->programs.schedule);
     mega_device_free(e->memory.arena, e->memory.bytes);

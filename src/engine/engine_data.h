@@ -12,7 +12,7 @@ int64_t engine_micro_batches(const mega_engine *e); /* returns how many the batc
 /* data.c. With drop_last, cuts the epochs of the training data to whole global batches. */
 mega_status engine_cut_epochs(mega_engine *e);
 /* batches.c. Reads the samples of the next micro-batch or step from the training data into the batch. */
-mega_status engine_read_training_data(mega_engine *e, engine_batch_of of);
+mega_status engine_read_training_data(mega_engine *e, engine_batch_purpose purpose);
 /* data.c. engine_compare_data is collective over the world: checks that all ranks read the same training data.
  * engine_data_json returns the description of the training data that a checkpoint keeps in run.json, under
  * ENGINE_DATA_MEMBER; NULL: out of memory.

@@ -29,7 +29,7 @@ typedef struct engine_loss {
  * number or, with per_token_loss, the sum of micro-batch sums and the sum of weights. */
 enum { LOSS_SUM, LOSS_WEIGHT };
 typedef struct engine_sums {
-    double of[MEGA_METRICS][2];
+    double loss[MEGA_METRICS][2];
     bool are_late;            /* they are still in device memory: the end of the update reads them */
     double stops;             /* evaluation: number of ranks that a signal has asked to stop */
     mega_error_record failed; /* first error of this rank, which still sends its messages */
@@ -64,12 +64,12 @@ struct engine_chunk {
 };
 
 /* The purpose for which the rows of the batch were last requested. */
-typedef enum engine_batch_of {
+typedef enum engine_batch_purpose {
     ENGINE_BATCH_NONE,
     ENGINE_BATCH_OF_STEP,
     ENGINE_BATCH_OF_MICRO_BATCH,
     ENGINE_BATCH_OF_EVALUATION
-} engine_batch_of;
+} engine_batch_purpose;
 
 /* The last of the three calls for a micro-batch: step, forward or backward. */
 typedef enum engine_phase { ENGINE_STEPPED, ENGINE_FORWARDED, ENGINE_BACKWARDED } engine_phase;
@@ -131,7 +131,7 @@ typedef struct engine_runs {
 
 /* The parameters of this rank that other stages hold too, in model order (update.c). */
 typedef struct engine_ties {
-    mega_update_tie *of;
+    mega_update_tie *tie;
     int count;
     int *stages; /* the stages of all ties, concatenated */
 } engine_ties;
@@ -161,7 +161,7 @@ typedef struct engine_arena {
     mega_device *device; /* that computes; NULL: the host */
     void *arena;         /* all large buffers, in one memory mapping */
     size_t bytes;
-    double *losses;    /* in it: engine_sums.of while micro-batches run (losses.c) */
+    double *losses;    /* in it: engine_sums.loss while micro-batches run (losses.c) */
     bool is_allocated; /* all ranks have allocated their memory */
     bool initializes;  /* mega_engine_allocate initializes the weights */
     bool has_weights;  /* initialized or loaded */
@@ -171,7 +171,7 @@ typedef struct engine_arena {
 /* Where samples come from (batches.c, data.c, evaluate.c). */
 typedef struct engine_data {
     mega_batch *batch;
-    engine_batch_of of;
+    engine_batch_purpose purpose;
     int64_t capacity; /* of the batch, in rows */
     mega_dataset set; /* training data of mega_setup */
     bool has_set;

@@ -115,13 +115,13 @@ static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset,
     if (max_batches > 0 && max_batches <= (dataset->count - 1) / global) r.samples = max_batches * global;
     const mega_status st = evaluate_samples(e, dataset, r.samples, &sums);
     e->data.evaluated = (engine_evaluated){0};
-    e->data.of = ENGINE_BATCH_NONE;
+    e->data.purpose = ENGINE_BATCH_NONE;
     MEGA_TRY(st);
     for (int i = 0; i < e->model.num_losses; i++) {
         const engine_loss *l = &e->model.loss[i];
-        r.metric[i] = !l->is_evaluated               ? NAN
-                      : sums.of[i][LOSS_WEIGHT] != 0 ? sums.of[i][LOSS_SUM] / sums.of[i][LOSS_WEIGHT]
-                                                     : 0;
+        r.metric[i] = !l->is_evaluated                 ? NAN
+                      : sums.loss[i][LOSS_WEIGHT] != 0 ? sums.loss[i][LOSS_SUM] / sums.loss[i][LOSS_WEIGHT]
+                                                       : 0;
         if (l->is_evaluated && l->coefficient != 0) r.loss += l->coefficient * r.metric[i];
     }
     if (!isfinite(r.loss)) return engine_nonfinite_evaluation(e, r.loss);

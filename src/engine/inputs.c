@@ -83,19 +83,19 @@ mega_status engine_collect_inputs(mega_engine *e)
     return st;
 }
 
-static uint64_t hash_inputs(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_inputs(const void *list, int64_t begin, int64_t end)
 {
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
-        const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->data.batch, (int)i);
+        const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)list)->data.batch, (int)i);
         hash = mega_hash64(hash, in, sizeof *in);
     }
     return hash;
 }
 
-static void describe_input(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_input(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)of)->data.batch, (int)i);
+    const mega_batch_input *in = mega_batch_input_get(((const mega_engine *)list)->data.batch, (int)i);
     snprintf(out, MEGA_COMPARED_TEXT, "\"%s\", %lld numbers per sample of type %s", in->name, (long long)in->per_sample,
              mega_dtype_name((mega_dtype)in->dtype));
 }
@@ -104,7 +104,7 @@ mega_status engine_compare_inputs(const mega_engine *e)
 {
     const mega_compared inputs = {.what = "inputs of the model",
                                   .item = "input",
-                                  .of = e,
+                                  .list = e,
                                   .count = mega_batch_num_inputs(e->data.batch),
                                   .hash = hash_inputs,
                                   .describe = describe_input};

@@ -135,9 +135,9 @@ mega_status engine_collect_losses(mega_engine *e)
     return st;
 }
 
-static uint64_t hash_losses(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_losses(const void *list, int64_t begin, int64_t end)
 {
-    const mega_engine *e = of;
+    const mega_engine *e = list;
     uint64_t hash = MEGA_HASH_START;
     for (int64_t i = begin; i < end; i++) {
         const engine_loss *l = &e->model.loss[i];
@@ -149,9 +149,9 @@ static uint64_t hash_losses(const void *of, int64_t begin, int64_t end)
     return hash;
 }
 
-static void describe_loss(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_loss(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const engine_loss *l = &((const mega_engine *)of)->model.loss[i];
+    const engine_loss *l = &((const mega_engine *)list)->model.loss[i];
     snprintf(out, MEGA_COMPARED_TEXT, "\"%s\" with coefficient %g%s", l->name, l->coefficient,
              !l->is_trained     ? ", in evaluation alone"
              : !l->is_evaluated ? ", in training alone"
@@ -162,7 +162,7 @@ mega_status engine_compare_losses(const mega_engine *e)
 {
     const mega_compared l = {.what = "losses of the model",
                              .item = "loss",
-                             .of = e,
+                             .list = e,
                              .count = e->model.num_losses,
                              .hash = hash_losses,
                              .describe = describe_loss};
@@ -198,7 +198,7 @@ void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program
 
 void engine_losses_begin(const mega_engine *e, const engine_sums *sums)
 {
-    mega_device_write(e->memory.losses, sums->of, sizeof sums->of);
+    mega_device_write(e->memory.losses, sums->loss, sizeof sums->loss);
 }
 
 void engine_losses_add(const mega_engine *e, const program_io *io, double times)
@@ -219,7 +219,7 @@ void engine_losses_add(const mega_engine *e, const program_io *io, double times)
 
 mega_status engine_losses_end(const mega_engine *e, engine_sums *sums)
 {
-    mega_device_read(sums->of, e->memory.losses, sizeof sums->of);
+    mega_device_read(sums->loss, e->memory.losses, sizeof sums->loss);
     return engine_take_failure(e, MEGA_OK); /* of a device that has failed, they are no losses */
 }
 
@@ -227,10 +227,10 @@ mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const ch
 {
     double all[2 * MEGA_METRICS + 1];
     const int count = 2 * e->model.num_losses;
-    memcpy(all, sums->of, (size_t)count * sizeof *all);
+    memcpy(all, sums->loss, (size_t)count * sizeof *all);
     all[count] = sums->stops;
     MEGA_TRY(mega_comm_all_reduce(comm, what, all, count + 1, MEGA_F64, MEGA_REDUCE_SUM));
-    memcpy(sums->of, all, (size_t)count * sizeof *all);
+    memcpy(sums->loss, all, (size_t)count * sizeof *all);
     sums->stops = all[count];
     return MEGA_OK;
 }
@@ -240,8 +240,8 @@ double engine_losses_total(const mega_engine *e, const engine_sums *sums, double
     double total = 0;
     for (int i = 0; i < e->model.num_losses; i++) {
         const engine_loss *l = &e->model.loss[i];
-        const double *of = sums->of[i];
-        metric[i] = !l->is_trained ? NAN : of[LOSS_WEIGHT] != 0 ? of[LOSS_SUM] / of[LOSS_WEIGHT] : 0;
+        const double *sum = sums->loss[i];
+        metric[i] = !l->is_trained ? NAN : sum[LOSS_WEIGHT] != 0 ? sum[LOSS_SUM] / sum[LOSS_WEIGHT] : 0;
         if (l->is_trained && l->coefficient != 0) total += l->coefficient * metric[i];
     }
     return total;
@@ -253,8 +253,8 @@ void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega
     for (int i = 0; i < e->model.num_losses; i++) {
         const engine_loss *l = &e->model.loss[i];
         if (!l->is_evaluated) continue;
-        out->metric[i] = sums->of[i][LOSS_SUM];
-        out->weight[i] = sums->of[i][LOSS_WEIGHT];
+        out->metric[i] = sums->loss[i][LOSS_SUM];
+        out->weight[i] = sums->loss[i][LOSS_WEIGHT];
         if (l->coefficient != 0) out->loss += l->coefficient * out->metric[i];
         /* with per_token_loss one loss has a coefficient; otherwise every loss counts each micro-batch once */
         if (out->count == 0 || l->coefficient != 0) out->count = out->weight[i];

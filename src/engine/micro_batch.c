@@ -40,17 +40,17 @@ static mega_status micro_check_training_call(const mega_engine *e, const char *c
 static mega_status fill_micro_batch(mega_engine *e)
 {
     if (e->data.has_set) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_MICRO_BATCH));
-    if (e->data.of == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->data.batch);
+    if (e->data.purpose == ENGINE_BATCH_OF_MICRO_BATCH) return mega_batch_check(e->data.batch);
     return MEGA_MISTAKE("mega_engine_forward: the rows of the batch are %s; call mega_engine_micro_batch "
                         "and fill what it returns",
-                        e->data.of == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
+                        e->data.purpose == ENGINE_BATCH_NONE ? "not filled" : "not those of a micro-batch");
 }
 
 void engine_micro_discard(mega_engine *e)
 {
     e->micro = (engine_micro){.phase = ENGINE_STEPPED};
     e->gradients.are_summed = false;
-    e->data.of = ENGINE_BATCH_NONE;
+    e->data.purpose = ENGINE_BATCH_NONE;
 }
 
 /* Ends a pass. If it failed on any rank, all ranks discard the micro-batches of the step, which then starts over. */
@@ -69,7 +69,7 @@ static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
     engine_losses_evaluated(e, &sums, &found);
     if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
     if (e->data.has_set) e->micro.done++; /* no step follows that would advance the data */
-    e->data.of = ENGINE_BATCH_NONE;
+    e->data.purpose = ENGINE_BATCH_NONE;
     return MEGA_OK;
 }
 
@@ -96,7 +96,7 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
     MEGA_TRY(finish_pass(e, st));
     clock_resume(&m->clock, CLOCK_AFTER_FORWARD);
     for (int i = 0; i < e->model.num_losses; i++)
-        for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.of[i][k] += now.of[i][k];
+        for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.loss[i][k] += now.loss[i][k];
     m->phase = ENGINE_FORWARDED;
     if (out_loss != NULL) *out_loss = engine_losses_total(e, &now, metric);
     return MEGA_OK;
@@ -253,7 +253,7 @@ static mega_status micro_step(mega_engine *e, mega_step_result *out)
         clock_end(&m->clock, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
         if (out != NULL) *out = *r;
     }
-    e->data.of = ENGINE_BATCH_NONE;
+    e->data.purpose = ENGINE_BATCH_NONE;
     micro_complete(m, is_boundary);
     return MEGA_OK;
 }

@@ -229,19 +229,19 @@ mega_status engine_check_ranges(const mega_engine_options *o)
 
 /* ---- comparing ranks ---- */
 
-static uint64_t hash_options(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_options(const void *list, int64_t begin, int64_t end)
 {
     uint64_t hash = MEGA_HASH_START;
     char text[64];
     for (int64_t i = begin; i < end; i++)
-        if (rows[i].range != OWN) hash = mega_hash64(hash, text, strlen(text_of(&rows[i], of, text)) + 1);
+        if (rows[i].range != OWN) hash = mega_hash64(hash, text, strlen(text_of(&rows[i], list, text)) + 1);
     return hash;
 }
 
-static void describe_option(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_option(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
     char text[64];
-    snprintf(out, MEGA_COMPARED_TEXT, "%s %s", rows[i].name, text_of(&rows[i], of, text));
+    snprintf(out, MEGA_COMPARED_TEXT, "%s %s", rows[i].name, text_of(&rows[i], list, text));
 }
 
 /* The lists of a curriculum, as long on all ranks. Other lengths would be other programs, which wait for each other. */
@@ -259,7 +259,7 @@ mega_status engine_compare_options(const mega_engine_options *o)
     const mega_compared l = {.what = "options in mega_engine_create",
                              .item = "option",
                              .is_independent = true,
-                             .of = o,
+                             .list = o,
                              .count = NUM_ROWS,
                              .hash = hash_options,
                              .describe = describe_option};

@@ -4,7 +4,7 @@
 
 /* Details of a monitor, a profiler or a curriculum, and the option that enables it. */
 static const struct {
-    const char *dest, *of;
+    const char *dest, *needs;
 } details[] = {
     {"monitor_tensorboard_path", "monitor_tensorboard"},
     {"monitor_tensorboard_job", "monitor_tensorboard"},
@@ -38,10 +38,10 @@ static const struct {
 void mega_engine_rule_without(mega_engine_settings *s)
 {
     for (size_t i = 0; i < MEGA_COUNT(details); i++)
-        if (mega_options_is_given(s->options, details[i].dest) && !mega_options_is_given(s->options, details[i].of))
+        if (mega_options_is_given(s->options, details[i].dest) && !mega_options_is_given(s->options, details[i].needs))
             mega_options_warn(s->options, "%s has no effect without %s",
                               mega_options_origin(s->options, details[i].dest),
-                              mega_options_spelling(s->options, details[i].of));
+                              mega_options_spelling(s->options, details[i].needs));
     if (mega_options_is_given(s->options, "communication_data_type") && s->data_parallel_size == 1 &&
         s->graph.communication_data_type != MEGA_COMMUNICATION_FP32)
         mega_options_warn(s->options, "%s has no effect: one data-parallel rank sends no gradients",

@@ -106,7 +106,7 @@ static mega_batch *run_batch_of(const mega_engine *e, mega_run program)
 static mega_status run_check_given(const mega_engine *e, mega_run program, const int32_t *filled)
 {
     const mega_batch *b = run_batch_of(e, program);
-    const bool is_asked = program != MEGA_RUN_EVALUATE || e->data.of == ENGINE_BATCH_OF_EVALUATION;
+    const bool is_asked = program != MEGA_RUN_EVALUATE || e->data.purpose == ENGINE_BATCH_OF_EVALUATION;
     if (!is_asked || mega_batch_num_samples(b) != samples_of(e, program))
         return MEGA_FAIL(MEGA_ERR_USAGE,
                          "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
@@ -183,7 +183,7 @@ static mega_status run_forward(mega_engine *e, mega_run program, const int32_t *
     MEGA_TRY(run_keep_failure(e, st));
     if (st == MEGA_OK && program != MEGA_RUN_EVALUATE) memcpy(e->runs.filled, filled, bytes);
     MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));
-    if (program == MEGA_RUN_EVALUATE) e->data.of = ENGINE_BATCH_NONE;
+    if (program == MEGA_RUN_EVALUATE) e->data.purpose = ENGINE_BATCH_NONE;
     else
         mega_batch_begin(run_batch_of(e, program), samples_of(e, program)); /* its rows are used up */
     return MEGA_OK;

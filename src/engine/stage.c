@@ -37,7 +37,7 @@ static void stage_bind_slots(engine_stage *s, const engine_chunk *chunk, int c, 
     for (int i = 0; i < (s->forward_only ? s->slots : chunk->slots); i++)
         for (int border = 0; border <= MEGA_BORDER_OUTPUT_GRADIENT; border++)
             for (int v = 0; v < MEGA_FLOW_VALUES; v++)
-                s->slot[c * s->slots + i].of[border][v] =
+                s->slot[c * s->slots + i].buffer[border][v] =
                     stage_buffer_of(s, p, mega_border_name((mega_border)border, v), i);
 }
 
@@ -66,13 +66,13 @@ void stage_close(engine_stage *s)
  * the next one. */
 static stage_buffer *const *messages_into(const engine_stage *s, const mega_schedule_pass *x)
 {
-    return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
+    return stage_slot_of(s, x)->buffer[x->forward ? MEGA_BORDER_INPUT : MEGA_BORDER_OUTPUT_GRADIENT];
 }
 
 /* Returns the buffers that pass x computes for another stage. */
 static stage_buffer *const *messages_from(const engine_stage *s, const mega_schedule_pass *x)
 {
-    return stage_slot_of(s, x)->of[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
+    return stage_slot_of(s, x)->buffer[x->forward ? MEGA_BORDER_OUTPUT : MEGA_BORDER_INPUT_GRADIENT];
 }
 
 static int stage_neighbour(const engine_stage *s, int away)
@@ -160,8 +160,8 @@ mega_status stage_after(engine_stage *s, const mega_schedule_pass *x)
                                                    b->bytes, &b->request));
     }
     if (!x->forward || s->forward_only) {
-        stage_release(at->of[MEGA_BORDER_INPUT]);
-        stage_release(at->of[MEGA_BORDER_OUTPUT_GRADIENT]);
+        stage_release(at->buffer[MEGA_BORDER_INPUT]);
+        stage_release(at->buffer[MEGA_BORDER_OUTPUT_GRADIENT]);
     }
     return stage_post_all(s);
 }

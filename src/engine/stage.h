@@ -32,7 +32,7 @@ typedef struct stage_buffer {
 /* The buffers of one slot of one chunk, by value of the flow; slots may share buffers. NULL: the program has no such
  * value, for example at the first or the last chunk of the model. */
 typedef struct stage_slot {
-    stage_buffer *of[MEGA_BORDER_OUTPUT_GRADIENT + 1][MEGA_FLOW_VALUES];
+    stage_buffer *buffer[MEGA_BORDER_OUTPUT_GRADIENT + 1][MEGA_FLOW_VALUES];
 } stage_slot;
 
 typedef struct engine_stage {

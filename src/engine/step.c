@@ -55,7 +55,7 @@ static double expected_over_found(const mega_engine *e, const engine_sums *sums,
     if (!e->options.per_token_loss)
         return r->micro_batches == e->step.expected ? 1.0 : (double)e->step.expected / (double)r->micro_batches;
     for (int i = 0; i < e->model.num_losses && sums != NULL; i++) {
-        const double weight = sums->of[i][LOSS_WEIGHT];
+        const double weight = sums->loss[i][LOSS_WEIGHT];
         if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0)
             return weight != 0 ? (double)engine_expected_positions(e) / weight : 0;
     }

@@ -28,14 +28,14 @@ mega_status engine_find_ties(mega_engine *e)
     int ties = 0;
     for (int i = 0; i < count; i++) ties += is_tied_here(e, i);
     if (ties == 0) return MEGA_OK;
-    e->ties.of = mega_calloc((size_t)ties, sizeof *e->ties.of);
+    e->ties.tie = mega_calloc((size_t)ties, sizeof *e->ties.tie);
     e->ties.stages = mega_calloc((size_t)ties * (size_t)pp->size, sizeof *e->ties.stages);
-    if (e->ties.of == NULL || e->ties.stages == NULL)
+    if (e->ties.tie == NULL || e->ties.stages == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d tied parameters", ties);
     int *stage = e->ties.stages;
     for (int i = 0; i < count; i++) {
         if (!is_tied_here(e, i)) continue;
-        mega_update_tie *t = &e->ties.of[e->ties.count++];
+        mega_update_tie *t = &e->ties.tie[e->ties.count++];
         *t = (mega_update_tie){.param = mega_params_find(e->params, mega_params_get(whole, i)->name),
                                .stages = {.comm = pp->comm, .rank = stage}};
         for (int s = 0; s < pp->size; s++) {
@@ -85,7 +85,7 @@ mega_status engine_make_update(mega_engine *e)
     /* a plan runs on one rank, which knows only the losses of its own stage */
     const bool is_plan = e->options.layout.planned_ranks > 0;
     const int losses = is_plan && e->model.num_losses == 0 ? 1 : e->model.num_losses;
-    const mega_update_options o = {.tie = e->ties.of,
+    const mega_update_options o = {.tie = e->ties.tie,
                                    .ties = e->ties.count,
                                    .is_reduced = is_reduced,
                                    .packed_elements = e->options.tp_sum_elements,
@@ -117,7 +117,7 @@ static mega_check_losses late_losses(const mega_engine *e)
 static void take_losses(mega_engine *e, mega_step_result *r)
 {
     engine_sums sums = {.stops = 0};
-    memcpy(sums.of, mega_update_step_block(e->update)->sum, (size_t)e->model.num_losses * sizeof *sums.of);
+    memcpy(sums.loss, mega_update_step_block(e->update)->sum, (size_t)e->model.num_losses * sizeof *sums.loss);
     r->loss = engine_losses_total(e, &sums, r->metric);
     e->gradients.correction = engine_correction(e, &sums, r);
     e->step.are_losses_late = false;
@@ -129,11 +129,11 @@ static void take_losses(mega_engine *e, mega_step_result *r)
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
-    const size_t bytes = (size_t)e->model.num_losses * sizeof *sums->of;
+    const size_t bytes = (size_t)e->model.num_losses * sizeof *sums->loss;
     engine_note(e, "gradients", -1);
-    memcpy(u->sum, sums->of, bytes);
+    memcpy(u->sum, sums->loss, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
-    memcpy(sums->of, u->sum, bytes);
+    memcpy(sums->loss, u->sum, bytes);
     if (!sums->are_late) r->loss = engine_losses_total(e, sums, r->metric);
     e->step.are_losses_late = sums->are_late;
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
@@ -206,7 +206,7 @@ mega_status engine_update(mega_engine *e, mega_step_result *r)
     MEGA_TRY(run_update(e, r));
     progress_advance(e, r);
     e->step.grad_norm = r->grad_norm;
-    e->data.of = ENGINE_BATCH_NONE; /* its rows are used up */
+    e->data.purpose = ENGINE_BATCH_NONE; /* its rows are used up */
     mega_record_step_end(mega_world_record(e->options.world));
     return MEGA_OK;
 }

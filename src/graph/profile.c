@@ -67,7 +67,7 @@ static double clocks_apart(const mega_profile *p, int64_t first)
 {
     double most = 0;
     bool is_first = true;
-    for (int64_t i = p->of_step; i < p->count; i++) {
+    for (int64_t i = p->first_of_step; i < p->count; i++) {
         const profile_event *e = &p->event[i];
         if (e->begin_mark < 0) continue;
         const double apart = e->begin - mega_device_seconds(p->device, first, e->begin_mark);
@@ -82,9 +82,9 @@ static double take_times(mega_profile *p)
 {
     int64_t first = -1;
     double last = 0;
-    for (int64_t i = p->of_step; i < p->count && first < 0; i++) first = p->event[i].begin_mark;
+    for (int64_t i = p->first_of_step; i < p->count && first < 0; i++) first = p->event[i].begin_mark;
     const double apart = first >= 0 ? clocks_apart(p, first) : 0;
-    for (int64_t i = p->of_step; i < p->count; i++) {
+    for (int64_t i = p->first_of_step; i < p->count; i++) {
         profile_event *e = &p->event[i];
         if (e->begin_mark < 0 || e->end_mark < 0) continue;
         e->begin = apart + mega_device_seconds(p->device, first, e->begin_mark);
@@ -97,7 +97,7 @@ static double take_times(mega_profile *p)
 
 void mega_profile_begin_step(mega_profile *p, const mega_queue *queue)
 {
-    p->of_step = p->count;
+    p->first_of_step = p->count;
     mega_device_marks_begin(queue->device);
 }
 
@@ -190,7 +190,7 @@ void mega_profile_step(mega_profile *p, int64_t iteration, mega_profile_moment b
                                     .end_mark = -1,
                                     .waited = end.waited - begin.waited,
                                     .number = iteration});
-    p->of_step = p->count;
+    p->first_of_step = p->count;
 }
 
 void mega_profile_each(mega_profile *p, void (*each)(void *user, const mega_profile_item *item), void *user)

@@ -27,7 +27,7 @@ struct mega_profile {
     profile_event *event;
     int64_t count, capacity, lost;
     struct mega_device *device; /* NULL: the host */
-    int64_t of_step;     /* events before this one are of earlier steps */
+    int64_t first_of_step;      /* events before this one are of earlier steps */
 };
 
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,

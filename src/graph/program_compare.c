@@ -71,16 +71,16 @@ typedef struct calls {
     const mega_comm *comm;
 } calls;
 
-static uint64_t hash_calls(const void *of, int64_t begin, int64_t end)
+static uint64_t hash_calls(const void *list, int64_t begin, int64_t end)
 {
-    const calls *c = of;
+    const calls *c = list;
     (void)begin; /* 0: a call that differs shifts all later ones */
     return collectives_hash(c->p, c->comm, end, NULL);
 }
 
-static void describe_call(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT])
+static void describe_call(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT])
 {
-    const calls *c = of;
+    const calls *c = list;
     const instruction *op = collectives_find(c->p, c->comm, i);
     const moved m = moved_by(c->p, op);
     const char *way = op->backward ? "backward" : "forward", *name = mega_op_table[op->kind]->name;
@@ -96,7 +96,7 @@ mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *c
 {
     char what[64];
     const calls c = {p, comm};
-    mega_compared l = {.what = what, .item = "collective", .of = &c, .hash = hash_calls, .describe = describe_call};
+    mega_compared l = {.what = what, .item = "collective", .list = &c, .hash = hash_calls, .describe = describe_call};
     snprintf(what, sizeof what, "%s programs", p->name);
     collectives_hash(p, comm, INT64_MAX, &l.count);
     return mega_comm_compare(comm, &l);

@@ -17,7 +17,7 @@ typedef struct module {
 
 /* The first module is the whole model. */
 typedef struct module_tree {
-    module *of;
+    module *module;
     int count, capacity, deepest;
 } module_tree;
 
@@ -60,10 +60,10 @@ static mega_status make_tree(const mega_flops_report *r, module_tree *t)
         t->capacity++;
         for (const char *c = r->row[i].path; *c != '\0'; c++) t->capacity += *c == '.';
     }
-    t->of = mega_calloc((size_t)t->capacity, sizeof *t->of);
-    if (t->of == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "flops profiler: no memory for its report");
-    snprintf(t->of[0].name, sizeof t->of[0].name, "model");
-    t->of[0].parent = -1;
+    t->module = mega_calloc((size_t)t->capacity, sizeof *t->module);
+    if (t->module == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "flops profiler: no memory for its report");
+    snprintf(t->module[0].name, sizeof t->module[0].name, "model");
+    t->module[0].parent = -1;
     t->count = 1;
     return MEGA_OK;
 }
@@ -71,9 +71,10 @@ static mega_status make_tree(const mega_flops_report *r, module_tree *t)
 static int child_of(module_tree *t, int parent, const char *name, size_t n)
 {
     for (int i = parent + 1; i < t->count; i++)
-        if (t->of[i].parent == parent && strncmp(t->of[i].name, name, n) == 0 && t->of[i].name[n] == '\0') return i;
-    module *m = &t->of[t->count];
-    *m = (module){.parent = parent, .depth = t->of[parent].depth + 1};
+        if (t->module[i].parent == parent && strncmp(t->module[i].name, name, n) == 0 && t->module[i].name[n] == '\0')
+            return i;
+    module *m = &t->module[t->count];
+    *m = (module){.parent = parent, .depth = t->module[parent].depth + 1};
     snprintf(m->name, sizeof m->name, "%.*s", (int)n, name);
     if (m->depth > t->deepest) t->deepest = m->depth;
     return t->count++;
@@ -89,11 +90,11 @@ static void add_to(module *m, const mega_flops_row *row)
 static void tree_add(module_tree *t, const mega_flops_row *row)
 {
     int at = 0;
-    add_to(&t->of[0], row);
-    for (const char *part = row->path; *part != '\0' && t->of[at].depth < DEEPEST;) {
+    add_to(&t->module[0], row);
+    for (const char *part = row->path; *part != '\0' && t->module[at].depth < DEEPEST;) {
         const size_t n = strcspn(part, ".");
         at = child_of(t, at, part, n < LONGEST_NAME ? n : LONGEST_NAME - 1);
-        add_to(&t->of[at], row);
+        add_to(&t->module[at], row);
         part += n + (part[n] == '.');
     }
 }
@@ -172,7 +173,7 @@ static int level_kinds(const module_tree *t, int depth, module *kind)
 {
     int kinds = 0;
     for (int i = 0; i < t->count; i++) {
-        const module *m = &t->of[i];
+        const module *m = &t->module[i];
         char name[LONGEST_NAME];
         int k = 0;
         if (m->depth != depth) continue;
@@ -231,7 +232,7 @@ static mega_status put_levels(const module_tree *t, const mega_monitor_options *
 
 static void put_module(const module_tree *t, int at, mega_buffer *out)
 {
-    const module *m = &t->of[at], *model = &t->of[0];
+    const module *m = &t->module[at], *model = &t->module[0];
     char params[32], macs[32], seconds[32], flops[32];
     mega_buffer_printf(out, "%*s(%s): %s = %.2f%% Params, %s = %.2f%% MACs, %s = %.2f%% latency, %s\n", 2 * m->depth,
                        "", m->name, scaled(params, m->params, ""), percent_of(m->params, model->params),
@@ -245,7 +246,7 @@ static void put_below(const module_tree *t, int at, mega_buffer *out)
 {
     put_module(t, at, out);
     for (int i = at + 1; i < t->count; i++)
-        if (t->of[i].parent == at) put_below(t, i, out);
+        if (t->module[i].parent == at) put_below(t, i, out);
 }
 
 static void put_detail(const module_tree *t, mega_buffer *out)
@@ -261,11 +262,11 @@ mega_status mega_flops_report_write(const mega_flops_report *r, const mega_monit
     module_tree t = {0};
     MEGA_TRY(make_tree(r, &t));
     for (int i = 0; i < r->rows; i++) tree_add(&t, &r->row[i]);
-    flops_put_summary(r, &t.of[0], o->flops_profiler_recompute, out);
+    flops_put_summary(r, &t.module[0], o->flops_profiler_recompute, out);
     const mega_status st = put_levels(&t, o, out);
     if (o->flops_profiler_detail) put_detail(&t, out);
     mega_buffer_puts(out, "------------------------------------------------------------------------------\n");
-    mega_free(t.of);
+    mega_free(t.module);
     MEGA_TRY(st);
     return mega_buffer_check(out, "the report of the flops profiler");
 }

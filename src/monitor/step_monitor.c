@@ -11,7 +11,7 @@
 enum { WARM_UP_STEPS = 2 };
 
 struct mega_step_monitor {
-    const mega_monitor_options *of;
+    const mega_monitor_options *options;
     mega_events *events; /* NULL: none */
     int64_t steps, micro_steps;
     double seconds;     /* of the steps after the warm-up */
@@ -24,7 +24,7 @@ mega_status mega_step_monitor_create(const mega_monitor_options *o, const char *
 {
     mega_step_monitor *m = mega_calloc(1, sizeof *m);
     if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "monitors: no memory");
-    m->of = o;
+    m->options = o;
     m->events = mega_events_open(o, config);
     *out = m;
     return MEGA_OK;
@@ -109,7 +109,7 @@ static void put_events(mega_step_monitor *m, const mega_step_seen *s)
     if (s->has_loss) mega_events_put(e, "Train/Samples/train_loss", s->loss, s->samples);
     mega_events_put(e, "Train/Samples/lr", s->lr, s->samples);
     if (s->is_scaled) mega_events_put(e, "Train/Samples/loss_scale", s->loss_scale, s->samples);
-    const mega_monitor_options *o = m->of;
+    const mega_monitor_options *o = m->options;
     if (!o->wall_clock_breakdown) return;
     const struct {
         const char *tag;
@@ -126,18 +126,18 @@ static void put_events(mega_step_monitor *m, const mega_step_seen *s)
 void mega_step_monitor_begin(mega_step_monitor *m, const mega_step_seen *s)
 {
     if (m == NULL) return;
-    if (m->of->steps_per_print > 0 && s->step == 0) step_line(m, s);
+    if (m->options->steps_per_print > 0 && s->step == 0) step_line(m, s);
 }
 
 void mega_step_monitor_micro_batch(mega_step_monitor *m, const mega_step_times *times)
 {
-    if (m != NULL && m->of->wall_clock_breakdown) times_line(m, times, "_microstep");
+    if (m != NULL && m->options->wall_clock_breakdown) times_line(m, times, "_microstep");
 }
 
 void mega_step_monitor_step(mega_step_monitor *m, const mega_step_seen *s)
 {
     if (m == NULL) return;
-    const mega_monitor_options *o = m->of;
+    const mega_monitor_options *o = m->options;
     const int64_t every = o->steps_per_print;
     m->micro_steps += s->micro_batches;
     m->steps++;
@@ -158,7 +158,7 @@ void mega_step_monitor_event(mega_step_monitor *m, const char *tag, double value
 
 void mega_step_monitor_memory(mega_step_monitor *m, const char *where, int64_t planned_bytes)
 {
-    if (m == NULL || !m->of->memory_breakdown) return;
+    if (m == NULL || !m->options->memory_breakdown) return;
     mega_memory_limits host;
     const double planned = gigabytes((double)planned_bytes);
     mega_memory_get_limits(&host);

@@ -259,7 +259,7 @@ mega_status mega_train(mega_train_options *cfg, mega_team *team, const mega_trai
     mega_buffer_fini(&t.log.line);
     mega_engine_destroy(t.engine); /* it reads the data until it is destroyed */
     train_close_data(&t);
-    mega_profile_destroy(t.profile.of);
+    mega_profile_destroy(t.profile.events);
     t.task->free_model(&t.network);
     mega_tokenizer_destroy(t.text.tokenizer);
     mega_free(t.text.words);

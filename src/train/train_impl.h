@@ -113,7 +113,7 @@ typedef struct train_log {
 } train_log;
 
 typedef struct train_profile {
-    mega_profile *of;        /* NULL without --profile-trace and --profile-table */
+    mega_profile *events;    /* NULL without --profile-trace and --profile-table */
     bool is_written;         /* the profile was written */
     mega_comm_staged staged; /* before the first step that is profiled */
     mega_buffer trace;       /* trace that could not be written yet; only on the first rank */

@@ -118,7 +118,7 @@ static void check_table(walk *w)
 {
     mega_command_options cfg;
     parse(&cfg);
-    for (option_walk of = {.of = &cfg.train.engine.options->table}; mega_option_next(&of);)
+    for (option_walk of = {.table = &cfg.train.engine.options->table}; mega_option_next(&of);)
         if (of.row->answer == MEGA_ANSWER_WORKS && (of.commands & FOR_GPT) != 0) check_option(w, of.index);
     mega_command_options_fini(&cfg);
 }

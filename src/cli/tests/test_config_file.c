@@ -291,7 +291,7 @@ static void every_key(void **state)
     size_t count = 0;
     assert_int_equal(mega_option_table_make(&table, &mega_commands, &arena), MEGA_OK);
     const mega_command *plan = mega_command_find(&mega_commands, "plan");
-    const json_key_walk all = {.is_yaml = true, .options = {.of = &table}, .command = plan->bit};
+    const json_key_walk all = {.is_yaml = true, .options = {.table = &table}, .command = plan->bit};
     for (json_key_walk w = all; mega_json_key_next(&w); count++) {
         json_key_walk found;
         if (!mega_key_find(&all, w.path, &found)) fail_msg("%s is not found", w.path);

@@ -250,7 +250,7 @@ static void three_sources(void **state)
 {
     size_t of_engine = 0;
     (void)state;
-    for (option_walk w = {.of = rows_of_engine()}; mega_option_next(&w);) {
+    for (option_walk w = {.table = rows_of_engine()}; mega_option_next(&w);) {
         if (w.row->answer != MEGA_ANSWER_WORKS || w.row->is_of_argv) continue;
         of_engine++;
         if (!has_row(w.row->name))
@@ -547,7 +547,7 @@ static void keys_are_known_once(void **state)
 {
     size_t i = 0;
     (void)state;
-    for (json_key_walk w = {.options = {.of = rows_of_engine()}}; mega_json_key_next(&w); i++) {
+    for (json_key_walk w = {.options = {.table = rows_of_engine()}}; mega_json_key_next(&w); i++) {
         json_key_walk found;
         const bool is_switch = w.row->kind == MEGA_OPTION_BOOL; /* "zero_optimization": true, or a block */
         if (!mega_json_key_find(rows_of_engine(), 0, w.path, &found) || found.row != w.row || found.index != w.index)

@@ -43,8 +43,8 @@ typedef struct train_place {
 
 /* The neighbours on one side. */
 typedef struct train_side {
-    train_neighbour *of; /* by symbol; `words` is 0 between steps */
-    int32_t *seen;       /* symbols with words > 0 */
+    train_neighbour *neighbour; /* by symbol; `words` is 0 between steps */
+    int32_t *seen;              /* symbols with words > 0 */
     int64_t num_seen;
     train_place *place;
     int64_t places, capacity;
@@ -231,9 +231,9 @@ static mega_status make_sides(trainer_state *t, int64_t vocab_size)
 {
     for (int i = 0; i < 2; i++) {
         train_side *side = i == 0 ? &t->before : &t->after;
-        side->of = mega_calloc((size_t)vocab_size, sizeof *side->of);
+        side->neighbour = mega_calloc((size_t)vocab_size, sizeof *side->neighbour);
         side->seen = mega_malloc((size_t)vocab_size * sizeof *side->seen);
-        if (side->of == NULL || side->seen == NULL) return bpe_no_memory("symbols");
+        if (side->neighbour == NULL || side->seen == NULL) return bpe_no_memory("symbols");
     }
     return MEGA_OK;
 }
@@ -340,7 +340,7 @@ static mega_status reserve_places(train_side *side, int64_t n)
 
 static inline void neighbour_note(train_side *side, int32_t symbol, int32_t word, int64_t count)
 {
-    train_neighbour *f = &side->of[symbol];
+    train_neighbour *f = &side->neighbour[symbol];
     f->count += count;
     if (f->words > 0 && f->last == word) return;
     if (f->words++ == 0) side->seen[side->num_seen++] = symbol;
@@ -378,10 +378,10 @@ static mega_status gain_side(trainer_state *t, train_side *side, bool is_before,
 {
     for (int64_t i = 0; i < side->num_seen; i++) {
         const int32_t x = side->seen[i];
-        train_neighbour *f = &side->of[x];
+        train_neighbour *f = &side->neighbour[x];
         MEGA_TRY(pair_gain(t, is_before ? x : merged, is_before ? merged : x, f->count, f->words, &f->list));
     }
-    for (int64_t i = 0; i < side->places; i++) *side->of[side->place[i].symbol].list++ = side->place[i].word;
+    for (int64_t i = 0; i < side->places; i++) *side->neighbour[side->place[i].symbol].list++ = side->place[i].word;
     return MEGA_OK;
 }
 
@@ -390,7 +390,7 @@ static mega_status queue_side(trainer_state *t, train_side *side, bool is_before
     for (int64_t i = 0; i < side->num_seen; i++) {
         const int32_t x = side->seen[i];
         MEGA_TRY(queue_pair(t, pair_slot_of(t->pair, t->slots, is_before ? x : merged, is_before ? merged : x)));
-        side->of[x] = (train_neighbour){0};
+        side->neighbour[x] = (train_neighbour){0};
     }
     side->num_seen = side->places = 0;
     return MEGA_OK;
@@ -429,9 +429,9 @@ static mega_status merge_pair(trainer_state *t, int32_t left, int32_t right, int
     MEGA_TRY(gain_side(t, &t->before, true, merged));
     MEGA_TRY(gain_side(t, &t->after, false, merged));
     for (int64_t i = 0; i < t->before.num_seen; i++)
-        pair_lose(t, t->before.seen[i], left, t->before.of[t->before.seen[i]].count);
+        pair_lose(t, t->before.seen[i], left, t->before.neighbour[t->before.seen[i]].count);
     for (int64_t i = 0; i < t->after.num_seen; i++)
-        pair_lose(t, right, t->after.seen[i], t->after.of[t->after.seen[i]].count);
+        pair_lose(t, right, t->after.seen[i], t->after.neighbour[t->after.seen[i]].count);
     pair_slot_of(t->pair, t->slots, left, right)->count = 0;
     MEGA_TRY(queue_side(t, &t->before, true, merged));
     return queue_side(t, &t->after, false, merged);
@@ -465,7 +465,7 @@ static void free_state(trainer_state *t)
     MEGA_FREE(t->pair, t->symbol, t->word, t->heap);
     for (int i = 0; i < 2; i++) {
         train_side *side = i == 0 ? &t->before : &t->after;
-        MEGA_FREE(side->of, side->seen, side->place);
+        MEGA_FREE(side->neighbour, side->seen, side->place);
     }
 }
 

@@ -43,16 +43,16 @@ mega_status train_profile_open(trainer *t)
     const int64_t updates =
         2 * (int64_t)mega_update_num_instructions(mega_engine_update_program(t->engine)); /* each, and a wait */
     return mega_profile_create(steps * ((instructions + waits + 2) * micro_batches * chunks + updates + 3),
-                               &t->profile.of);
+                               &t->profile.events);
 }
 
 bool train_profile_begin(trainer *t)
 {
     const int64_t done = mega_engine_progress_get(t->engine)->iteration;
-    const bool is_inside = t->profile.of != NULL && !t->profile.is_written && done >= t->cfg->profile_step_start &&
+    const bool is_inside = t->profile.events != NULL && !t->profile.is_written && done >= t->cfg->profile_step_start &&
                            done < t->cfg->profile_step_end;
     if (is_inside && done == t->cfg->profile_step_start) t->profile.staged = mega_comm_staged_get(t->world);
-    if (is_inside) mega_engine_profile(t->engine, t->profile.of);
+    if (is_inside) mega_engine_profile(t->engine, t->profile.events);
     return is_inside;
 }
 
@@ -99,7 +99,7 @@ static mega_status write_profile(trainer *t)
     if (t->cfg->profile_table && train_is_first(t)) {
         mega_profile_bound bound = {.flops = t->peak.flops};
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
-        mega_profile_table(t->profile.of, &bound, &text);
+        mega_profile_table(t->profile.events, &bound, &text);
         put_staged(t, &text);
         if (!text.failed) train_asked(t, text.data);
     }
@@ -112,13 +112,13 @@ mega_status train_profile_end(trainer *t, mega_profile_moment began, mega_profil
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     mega_engine_profile(t->engine, NULL);
-    mega_profile_step(t->profile.of, iteration, began, ended);
+    mega_profile_step(t->profile.events, iteration, began, ended);
     return iteration >= t->cfg->profile_step_end ? write_profile(t) : MEGA_OK;
 }
 
 mega_status train_profile_close(trainer *t)
 {
     const bool began =
-        t->profile.of != NULL && mega_engine_progress_get(t->engine)->iteration > t->cfg->profile_step_start;
+        t->profile.events != NULL && mega_engine_progress_get(t->engine)->iteration > t->cfg->profile_step_start;
     return began && !t->profile.is_written ? write_profile(t) : MEGA_OK;
 }

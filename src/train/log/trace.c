@@ -9,7 +9,7 @@
  * several hosts, each rank's time is relative to when it left a barrier, so that the clocks are aligned. */
 static mega_status common_start(const trainer *t, double *start)
 {
-    double base = 0, first = mega_profile_begin(t->profile.of);
+    double base = 0, first = mega_profile_begin(t->profile.events);
     if (t->world == NULL) {
         *start = first;
         return MEGA_OK;
@@ -83,7 +83,7 @@ mega_status train_trace_write(trainer *t)
     mega_buffer mine = {0}, whole = {0};
     mega_profile_rank rank = {.rank = mega_world_rank(t->world), .threads = mega_team_size(t->team)};
     MEGA_TRY(common_start(t, &rank.start));
-    mega_profile_trace_events(t->profile.of, &rank, &mine);
+    mega_profile_trace_events(t->profile.events, &rank, &mine);
     mega_status st = train_agree(t, mega_buffer_check(&mine, "the trace of a rank; profile fewer steps"));
     mega_profile_trace_head(&whole);
     if (st == MEGA_OK) mega_buffer_puts(&whole, mine.data);

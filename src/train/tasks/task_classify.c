@@ -169,12 +169,12 @@ enum { TEXTS_TRAIN, TEXTS_VALID, TEXTS_COUNT };
 
 /* A set of the validation data, as a data set. */
 typedef struct classify_set {
-    const mega_labelled *of;
+    const mega_labelled *labelled;
     const mega_labelled_set *set;
 } classify_set;
 
 typedef struct classify_texts {
-    mega_labelled *of[TEXTS_COUNT]; /* NULL: none */
+    mega_labelled *texts[TEXTS_COUNT]; /* NULL: none */
     classify_set *set;
     size_t sets;
 } classify_texts;
@@ -183,7 +183,7 @@ static void free_texts(mega_task_texts *texts)
 {
     classify_texts *t = texts->self;
     if (t != NULL) {
-        for (int i = 0; i < TEXTS_COUNT; i++) mega_labelled_close(t->of[i]);
+        for (int i = 0; i < TEXTS_COUNT; i++) mega_labelled_close(t->texts[i]);
         mega_free(t->set);
     }
     mega_free(t);
@@ -192,12 +192,12 @@ static void free_texts(mega_task_texts *texts)
 
 static mega_status list_sets(classify_texts *t)
 {
-    const mega_labelled *l = t->of[TEXTS_VALID];
+    const mega_labelled *l = t->texts[TEXTS_VALID];
     const size_t count = l != NULL ? mega_labelled_sets(l) : 0;
     t->set = mega_calloc(count + 1, sizeof *t->set);
     if (t->set == NULL) return MEGA_NO_MEMORY("tasks", "the list of their data");
     for (; t->sets < count; t->sets++)
-        t->set[t->sets] = (classify_set){.of = l, .set = mega_labelled_set_get(l, t->sets)};
+        t->set[t->sets] = (classify_set){.labelled = l, .set = mega_labelled_set_get(l, t->sets)};
     return MEGA_OK;
 }
 
@@ -240,7 +240,7 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
     if (t == NULL) return MEGA_NO_MEMORY("tasks", "their data");
     mega_status st = MEGA_OK;
     for (int i = o->cfg->skip_train ? TEXTS_VALID : TEXTS_TRAIN; i < TEXTS_COUNT; i++) {
-        const mega_status read = classify_read_list(o, i, list[i], &t->of[i]);
+        const mega_status read = classify_read_list(o, i, list[i], &t->texts[i]);
         if (read != MEGA_OK) st = read;
         if (read == MEGA_ERR_MEMORY || read == MEGA_ERR_INTERRUPTED) break;
     }
@@ -249,13 +249,13 @@ static mega_status make_texts(const mega_task_data_options *o, mega_task_texts *
         free_texts(out);
         return st;
     }
-    if (t->of[TEXTS_TRAIN] != NULL) out->samples[MEGA_SPLIT_TRAIN] = mega_labelled_count(t->of[TEXTS_TRAIN]);
-    if (t->of[TEXTS_VALID] != NULL) out->samples[MEGA_SPLIT_VALID] = mega_labelled_count(t->of[TEXTS_VALID]);
+    if (t->texts[TEXTS_TRAIN] != NULL) out->samples[MEGA_SPLIT_TRAIN] = mega_labelled_count(t->texts[TEXTS_TRAIN]);
+    if (t->texts[TEXTS_VALID] != NULL) out->samples[MEGA_SPLIT_VALID] = mega_labelled_count(t->texts[TEXTS_VALID]);
     return MEGA_OK;
 }
 
 typedef struct classify_split {
-    const mega_labelled *of;
+    const mega_labelled *labelled;
     bool is_train;
     uint32_t seed;
     int64_t count, of_epoch; /* samples; those that an epoch reads, a multiple of the global batch */
@@ -272,7 +272,7 @@ static mega_status make_split(const mega_task_data_options *o, int which, const 
     if (is_train && of_epoch == 0) return MEGA_OK; /* train_read_texts has refused it */
     classify_split *s = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_NO_MEMORY("training data", "the record of a split");
-    *s = (classify_split){.of = of, .is_train = is_train, .seed = o->seed, .count = count, .of_epoch = of_epoch};
+    *s = (classify_split){.labelled = of, .is_train = is_train, .seed = o->seed, .count = count, .of_epoch = of_epoch};
     const int64_t once = (count + batch - 1) / batch * batch;
     const int64_t evaluated = o->num_samples[which] > once ? o->num_samples[which] : once;
     *out = (mega_task_data){.self = s, .samples = !is_train ? evaluated : steps > 0 ? steps * batch : of_epoch};
@@ -290,8 +290,8 @@ static mega_status classify_make_data(const mega_task_data_options *o, mega_task
     for (int i = 0; i < MEGA_SPLIT_COUNT; i++) out[i] = (mega_task_data){.self = NULL};
     if (o->texts == NULL || o->texts->self == NULL) return MEGA_OK;
     const classify_texts *t = o->texts->self;
-    MEGA_TRY(make_split(o, MEGA_SPLIT_TRAIN, t->of[TEXTS_TRAIN], &out[MEGA_SPLIT_TRAIN]));
-    const mega_status st = make_split(o, MEGA_SPLIT_VALID, t->of[TEXTS_VALID], &out[MEGA_SPLIT_VALID]);
+    MEGA_TRY(make_split(o, MEGA_SPLIT_TRAIN, t->texts[TEXTS_TRAIN], &out[MEGA_SPLIT_TRAIN]));
+    const mega_status st = make_split(o, MEGA_SPLIT_VALID, t->texts[TEXTS_VALID], &out[MEGA_SPLIT_VALID]);
     if (st != MEGA_OK) free_data(&out[MEGA_SPLIT_TRAIN]);
     return st;
 }
@@ -307,7 +307,7 @@ static mega_status join_data(mega_task_data *part, int count, mega_task_data *ou
 static uint64_t data_hash(const mega_task_data *d)
 {
     const classify_split *s = d->self;
-    return mega_labelled_hash(s->of);
+    return mega_labelled_hash(s->labelled);
 }
 
 static mega_status classify_look_at_data(const mega_task_data *d, uint64_t *content)
@@ -333,7 +333,7 @@ static mega_status classify_read_sample(void *user, int64_t n, mega_sample *samp
     const classify_split *s = user;
     bool left_out;
     const int64_t index = sample_of(s, n, &left_out);
-    mega_labelled_fill(s->of, index, left_out, sample);
+    mega_labelled_fill(s->labelled, index, left_out, sample);
     return MEGA_OK;
 }
 
@@ -358,7 +358,7 @@ static uint64_t order_hash(const mega_task_data *d, int64_t samples)
 static mega_status read_of_set(void *user, int64_t n, mega_sample *sample)
 {
     const classify_set *s = user;
-    mega_labelled_fill(s->of, s->set->first + n, false, sample);
+    mega_labelled_fill(s->labelled, s->set->first + n, false, sample);
     return MEGA_OK;
 }
 

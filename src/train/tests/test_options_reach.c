@@ -364,7 +364,7 @@ static void every_numeric_option_has_a_check(void **state)
     int count = 0;
     mega_command_options cfg;
     assert_int_equal(mega_command_options_init(&cfg), MEGA_OK);
-    for (option_walk w = {.of = &cfg.train.engine.options->table}; mega_option_next(&w);) {
+    for (option_walk w = {.table = &cfg.train.engine.options->table}; mega_option_next(&w);) {
         const mega_option_row *row = w.row;
         const bool is_number = row->kind == MEGA_OPTION_INT || row->kind == MEGA_OPTION_FLOAT ||
                                row->kind == MEGA_OPTION_BYTES || row->kind == MEGA_OPTION_INT3;

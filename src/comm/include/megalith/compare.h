@@ -15,11 +15,11 @@ typedef struct mega_compared {
     /* last line of the message; NULL: "start all ranks with one program and the same options" */
     const char *remedy;
     bool is_independent; /* items after the first difference may still be equal, so several differences are named */
-    const void *of;
+    const void *list;
     int64_t count;
     /* Hash of items begin … end - 1; end is at most count. begin is 0 unless the items are independent. */
-    uint64_t (*hash)(const void *of, int64_t begin, int64_t end);
-    void (*describe)(const void *of, int64_t i, char out[MEGA_COMPARED_TEXT]); /* i is less than count */
+    uint64_t (*hash)(const void *list, int64_t begin, int64_t end);
+    void (*describe)(const void *list, int64_t i, char out[MEGA_COMPARED_TEXT]); /* i is less than count */
 } mega_compared;
 
 /* Collective over comm. If the lists differ, every rank returns MEGA_ERR_COMM with the first item that differs (of

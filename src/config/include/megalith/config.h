@@ -98,7 +98,7 @@ typedef struct mega_composition {
 
 /* Writes the default of every option to `values`, the struct that contains the parts. The caller zeroes it first and
  * must not move it. mega_options_destroy frees the strings and lists in it. */
-mega_status mega_options_create(const mega_composition *of, void *values, mega_options **out);
+mega_status mega_options_create(const mega_composition *composition, void *values, mega_options **out);
 void mega_options_destroy(mega_options *o); /* NULL is valid */
 
 /* Reads argv[1…argc-1] as options of `command` (its name or any alias: "tools/preprocess_data.py"; NULL where the
@@ -226,12 +226,13 @@ mega_status mega_options_changes(mega_options *o, const char *stored, bool is_sc
 
 /* Write --help of one command; docs/options.md (`works`: the options that work) or docs/options-of-other-systems.md
  * (all others); docs/deepspeed-json.md; a list of the implemented options by title. */
-mega_status mega_options_help(const mega_composition *of, const char *command, mega_buffer *out);
-mega_status mega_options_options_page(const mega_composition *of, bool works, mega_buffer *out);
+mega_status mega_options_help(const mega_composition *composition, const char *command, mega_buffer *out);
+mega_status mega_options_options_page(const mega_composition *composition, bool works, mega_buffer *out);
 /* `of` reads the JSON in a C program, `commands` in a command, where some keys have another answer. */
-mega_status mega_options_json_page(const mega_composition *of, const mega_composition *commands, mega_buffer *out);
-mega_status mega_options_yaml_page(const mega_composition *of, mega_buffer *out);
-mega_status mega_options_list(const mega_composition *of, mega_buffer *out);
+mega_status mega_options_json_page(const mega_composition *composition, const mega_composition *commands,
+                                   mega_buffer *out);
+mega_status mega_options_yaml_page(const mega_composition *composition, mega_buffer *out);
+mega_status mega_options_list(const mega_composition *composition, mega_buffer *out);
 mega_status mega_environment_page(mega_buffer *out); /* docs/environment.md */
 
 /* Returns the name of the Python launcher ("torchrun", "deepspeed") that started this process as one of several. These
@@ -245,19 +246,20 @@ const char *mega_options_python_launcher(const char **out_mark, int64_t *out_pro
 bool mega_environment_mistake(size_t *at, char *out, size_t size);
 
 /* Finds the command that a user typed ("tools/preprocess_data.py" is preprocess_data), or NULL. */
-const mega_command *mega_command_find(const mega_composition *of, const char *typed);
-const char *mega_command_name(const mega_composition *of, const char *typed); /* the command's name, or NULL */
+const mega_command *mega_command_find(const mega_composition *composition, const char *typed);
+const char *mega_command_name(const mega_composition *composition, const char *typed); /* the command's name, or NULL */
 /* Whether it is one of a bit set of commands. */
-bool mega_command_is_in(const mega_composition *of, const char *typed, uint32_t set);
+bool mega_command_is_in(const mega_composition *composition, const char *typed, uint32_t set);
 /* Returns the option that a command has under a name of `length` bytes, also one of another program: "save" for
  * "output_dir". Of a name that sets several options it is the last; NULL: there is none, or no memory. */
-const char *mega_command_option(const mega_composition *of, const char *typed, const char *name, size_t length);
+const char *mega_command_option(const mega_composition *composition, const char *typed, const char *name,
+                                size_t length);
 /* Returns the command that does the same as a script of another program ("run_clm.py": pretrain_gpt); NULL: none
  * known. */
-const char *mega_command_of_script(const mega_composition *of, const char *typed);
+const char *mega_command_of_script(const mega_composition *composition, const char *typed);
 /* Whether a command takes the place of this Python script of Megatron-LM or transformers
  * ("tools/preprocess_data.py"). */
-bool mega_command_replaces(const mega_composition *of, const char *typed);
+bool mega_command_replaces(const mega_composition *composition, const char *typed);
 
 /* Appends a hint for a folder that does not exist: " (did you mean good?)", " (ck holds iterations 10, 20)", or
  * nothing. */
