@@ -38,8 +38,8 @@ static mega_status bind_gradient(mega_program *p, const op_binder *b, const inst
     a->count = r->count;
     a->held = mega_params_grad_dtype(p->g->params, a->bucket);
     a->slice = mega_params_grad(p->g->params, op->attr.param);
-    a->whole = b->address(b, op->kind == OP_GRAD_BEGIN ? op->out[0] : op->in[0]);
-    if (op->kind == OP_GRAD_KEEP || is_overwritten(p, p->g->weights.gradient[op->attr.param])) return MEGA_OK;
+    a->whole = b->address(b, op->kind == OP_HELD_GRAD_ZERO ? op->out[0] : op->in[0]);
+    if (op->kind == OP_HELD_GRAD_ADD || is_overwritten(p, p->g->weights.gradient[op->attr.param])) return MEGA_OK;
     a->gap = mega_arena_alloc(&p->args, sizeof *a->gap);
     if (a->gap == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     a->gap[a->num_gaps++] = (struct bucket_gap){0, r->count};
@@ -50,10 +50,10 @@ mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruct
 {
     mega_params *params = p->g->params;
     const int bucket = op->attr.bucket;
-    if (op->kind == OP_GRAD_BEGIN || op->kind == OP_GRAD_KEEP) return bind_gradient(p, b, op, a);
+    if (op->kind == OP_HELD_GRAD_ZERO || op->kind == OP_HELD_GRAD_ADD) return bind_gradient(p, b, op, a);
     const int64_t begin = mega_params_bucket(params, bucket)->offset;
     const mega_range slice = mega_params_slice(params, bucket);
-    const bool weights = op->kind == OP_WEIGHTS_GATHER || op->kind == OP_WEIGHTS_GATHERED;
+    const bool weights = op->kind == OP_GATHER_START || op->kind == OP_GATHER_WAIT;
     a->bucket = bucket;
     a->first = slice.first - begin;
     a->count = slice.count;
@@ -62,7 +62,7 @@ mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruct
     a->slice =
         weights ? mega_params_weight_at(params, bucket, slice.first) : mega_params_grad_at(params, bucket, slice.first);
     if (op->in[0] == 0 && op->out[0] == 0) a->whole = mega_params_grad_at(params, bucket, begin);
-    return op->kind == OP_GRADS_BEGIN ? bucket_find_gaps(p, a) : MEGA_OK;
+    return op->kind == OP_GRADS_ZERO ? bucket_find_gaps(p, a) : MEGA_OK;
 }
 
 static void *bucket_element(void *numbers, int64_t element, mega_dtype dtype)
@@ -135,7 +135,7 @@ static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
 static mega_status bucket_reduced(mega_program *p, const bucket_args *a)
 {
     void *sum = slice_of_sum(p, a);
-    MEGA_TRY(mega_exchange_wait(p, OP_GRADS_REDUCE, a->bucket));
+    MEGA_TRY(mega_exchange_wait(p, OP_REDUCE_START, a->bucket));
     mega_params_reduce_finish(p->g->params, a->bucket, a->whole, sum);
     if (sum != a->slice) bucket_keep(p, a, sum);
     return MEGA_OK;
@@ -145,7 +145,7 @@ static mega_status bucket_reduced(mega_program *p, const bucket_args *a)
 static mega_status bucket_sum(mega_program *p, int i, const bucket_args *a)
 {
     const double began = mega_time_now();
-    const mega_status st = p->g->op[i].kind == OP_GRADS_REDUCE ? bucket_reduce(p, i, a) : bucket_reduced(p, a);
+    const mega_status st = p->g->op[i].kind == OP_REDUCE_START ? bucket_reduce(p, i, a) : bucket_reduced(p, a);
     p->reduce_s += mega_time_now() - began;
     return st;
 }
@@ -155,13 +155,13 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     const mega_graph *g = p->g;
     const op_kind kind = g->op[i].kind;
     switch (kind) {
-    case OP_GRADS_BEGIN:
-    case OP_GRAD_BEGIN: bucket_zero(p, a); return MEGA_OK;
-    case OP_GRADS_REDUCE:
-    case OP_GRADS_REDUCED: return bucket_sum(p, i, a);
-    case OP_GRAD_KEEP: bucket_keep(p, a, a->whole); return MEGA_OK;
-    case OP_WEIGHTS_GATHER: return bucket_gather(p, i, a);
-    case OP_WEIGHTS_GATHERED: return mega_exchange_wait(p, OP_WEIGHTS_GATHER, a->bucket);
+    case OP_GRADS_ZERO:
+    case OP_HELD_GRAD_ZERO: bucket_zero(p, a); return MEGA_OK;
+    case OP_REDUCE_START:
+    case OP_REDUCE_WAIT: return bucket_sum(p, i, a);
+    case OP_HELD_GRAD_ADD: bucket_keep(p, a, a->whole); return MEGA_OK;
+    case OP_GATHER_START: return bucket_gather(p, i, a);
+    case OP_GATHER_WAIT: return mega_exchange_wait(p, OP_GATHER_START, a->bucket);
     default: break;
     }
     MEGA_ASSERT(false, "op %d is no op on a bucket", (int)kind);
@@ -183,7 +183,7 @@ bool mega_program_reduces(const mega_program *p, int bucket)
 
 mega_status mega_program_wait_reductions(mega_program *p)
 {
-    return mega_exchange_wait(p, OP_GRADS_REDUCE, -1);
+    return mega_exchange_wait(p, OP_REDUCE_START, -1);
 }
 
 double mega_program_reduce_seconds(const mega_program *p)

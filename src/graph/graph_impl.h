@@ -91,13 +91,13 @@ typedef struct graph_tensor {
     X(ALL_GATHER, all_gather)         \
     X(REDUCE_SCATTER, reduce_scatter) \
     X(OWN_ROWS, own_rows)             \
-    X(GRADS_BEGIN, grads_begin)       \
-    X(GRADS_REDUCE, grads_reduce)     \
-    X(GRADS_REDUCED, grads_reduced)   \
-    X(GRAD_BEGIN, grad_begin)         \
-    X(GRAD_KEEP, grad_keep)           \
-    X(WEIGHTS_GATHER, weights_gather) \
-    X(WEIGHTS_GATHERED, weights_gathered)
+    X(GRADS_ZERO, grads_zero)         \
+    X(REDUCE_START, reduce_start)     \
+    X(REDUCE_WAIT, reduce_wait)       \
+    X(HELD_GRAD_ZERO, held_grad_zero) \
+    X(HELD_GRAD_ADD, held_grad_add)   \
+    X(GATHER_START, gather_start)     \
+    X(GATHER_WAIT, gather_wait)
 
 #define MEGA_OP_ENUM(upper, lower) OP_##upper,
 typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kind;
@@ -112,13 +112,13 @@ static inline bool mega_op_is_collective(op_kind kind)
 /* Ops on whole buckets of parameters, over dp, and on the memory of held gradients (bucket.c). */
 static inline bool mega_op_is_bucket(op_kind kind)
 {
-    return kind >= OP_GRADS_BEGIN && kind <= OP_WEIGHTS_GATHERED;
+    return kind >= OP_GRADS_ZERO && kind <= OP_GATHER_WAIT;
 }
 
 /* Of these, the ops that exchange nothing: they clear or round memory of this rank. */
 static inline bool mega_op_is_local_bucket(op_kind kind)
 {
-    return kind == OP_GRADS_BEGIN || kind == OP_GRAD_BEGIN || kind == OP_GRAD_KEEP;
+    return kind == OP_GRADS_ZERO || kind == OP_HELD_GRAD_ZERO || kind == OP_HELD_GRAD_ADD;
 }
 
 /* Constants of one instruction; each op reads only the members that it needs. */
@@ -135,7 +135,7 @@ typedef struct op_attr {
     bool first_in_step;   /* linear_grad_w: the first write of this gradient in a step, so that it need not be zeroed */
     bool overwrites;      /* linear_grad_w: overwrites this gradient in every micro-batch */
     int bucket;           /* number of a bucket of parameters */
-    int param;            /* grad_begin, grad_keep: number of a parameter, which is in `bucket` */
+    int param;            /* held_grad_zero, held_grad_add: number of a parameter, which is in `bucket` */
     int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first
                       element */
     int64_t

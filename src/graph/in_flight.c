@@ -28,8 +28,8 @@ static mega_status in_flight_end(mega_program *p, int place)
     p->num_waits--;
     memmove(&p->wait[place], &p->wait[place + 1], (size_t)(p->num_waits - place) * sizeof *p->wait);
     MEGA_TRY(mega_comm_wait(&request));
-    /* a sum in place has no other instruction after it; one with an operand is completed by GRADS_REDUCED */
-    if (op->kind == OP_GRADS_REDUCE && op->in[0] == 0) mega_bucket_summed(p, op->attr.bucket);
+    /* a sum in place has no other instruction after it; one with an operand is completed by REDUCE_WAIT */
+    if (op->kind == OP_REDUCE_START && op->in[0] == 0) mega_bucket_summed(p, op->attr.bucket);
     return MEGA_OK;
 }
 

@@ -9,7 +9,7 @@
 /* Returns whether the instruction starts a collective or the exchange of a bucket over `comm`. */
 static bool is_met_in(const instruction *op, const mega_comm *comm)
 {
-    return (mega_op_is_collective(op->kind) || op->kind == OP_GRADS_REDUCE || op->kind == OP_WEIGHTS_GATHER) &&
+    return (mega_op_is_collective(op->kind) || op->kind == OP_REDUCE_START || op->kind == OP_GATHER_START) &&
            op->attr.axis.comm == comm;
 }
 
@@ -23,7 +23,7 @@ static moved moved_by(const mega_program *p, const instruction *op)
     const mega_graph *g = p->g;
     if (mega_op_is_bucket(op->kind))
         return (moved){mega_params_bucket(g->params, op->attr.bucket)->count,
-                       op->kind == OP_GRADS_REDUCE ? mega_params_sum_dtype(g->params, op->attr.bucket) : g->dtype};
+                       op->kind == OP_REDUCE_START ? mega_params_sum_dtype(g->params, op->attr.bucket) : g->dtype};
     const tensor_shape *s = &g->tensor[op->kind == OP_ALL_GATHER ? op->in[0] : op->out[0]].shape;
     return (moved){mega_shape_count(s), s->dtype};
 }

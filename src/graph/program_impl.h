@@ -57,14 +57,15 @@ enum {
 /* Arguments of an instruction on a bucket (bucket.c). */
 typedef struct bucket_args {
     int bucket;
-    void *whole; /* the whole bucket; this rank's slice of it starts at `first`. grad_begin, grad_keep: one gradient */
-    void *slice; /* buffer of this rank's slice. grad_keep: the held gradient */
+    /* whole: the bucket; this rank's slice of it starts at `first`. slice: the buffer of that slice. Of held_grad_zero
+     * and held_grad_add: a gradient of the micro-batch, and the held gradient. */
+    void *whole, *slice;
     int64_t first;   /* elements */
     int64_t count;   /* elements of `slice` */
     mega_dtype held; /* dtype of `slice`, if it is one of gradients */
     struct bucket_gap {
         int64_t first, count;
-    } * gap; /* grads_begin, grad_begin: the ranges that it sets to zero */
+    } * gap; /* grads_zero, held_grad_zero: the ranges that it sets to zero */
     int num_gaps;
 } bucket_args;
 

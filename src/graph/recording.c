@@ -17,7 +17,7 @@ struct program_recording {
 static bool is_launched(const mega_program *p, int i)
 {
     const op_kind kind = p->g->op[i].kind;
-    if (mega_op_is_bucket(kind)) return kind == OP_GRADS_BEGIN || kind == OP_GRAD_BEGIN || kind == OP_GRAD_KEEP;
+    if (mega_op_is_bucket(kind)) return kind == OP_GRADS_ZERO || kind == OP_HELD_GRAD_ZERO || kind == OP_HELD_GRAD_ADD;
     return p->call[i].kernel != NULL && kind != OP_CUSTOM && kind != OP_CUSTOM_GRAD;
 }
 
@@ -60,7 +60,7 @@ static bool is_first_other(const mega_program *p, int i)
 static bool are_first_other(const mega_program *p, int begin, int end)
 {
     for (int i = begin; i < end; i++)
-        if (p->g->op[i].kind == OP_GRAD_KEEP || is_first_other(p, i)) return true;
+        if (p->g->op[i].kind == OP_HELD_GRAD_ADD || is_first_other(p, i)) return true;
     return false;
 }
 

@@ -102,7 +102,7 @@ else
     sed -n '/Breakdown with straggler effect/,$p' out |
         grep -qE '^(\[0\] )?  dp +[0-9.]+ [KMG]?B +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ *$' ||
         note "no stragglers: $(grep -A20 'Breakdown' out)"
-    for row in grads_reduced loss_sum "all exchanges"; do
+    for row in reduce_wait loss_sum "all exchanges"; do
         sed -n '/exposed exchanges/,$p' out | grep -qE "^(\[0\] )? *$row +[0-9.]+ +[0-9.]+" ||
             note "no exposed time of $row"
     done

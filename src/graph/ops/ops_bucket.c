@@ -21,16 +21,16 @@ static mega_status weights_shape(const mega_graph *g, const instruction *op, ten
     return bucket_shape(g, op, g->dtype, out);
 }
 
-/* grads_begin: out is the gradients of a bucket, zeroed except where the first instruction overwrites them. */
-const op_row mega_op_row_grads_begin = {OP_ROW(grads_begin, 1, 1, NONE), .optional_in = 1u << 0,
-                                        .shape = gradients_shape};
+/* grads_zero: out is the gradients of a bucket, zeroed except where the first instruction overwrites them. */
+const op_row mega_op_row_grads_zero = {OP_ROW(grads_zero, 1, 1, NONE), .optional_in = 1u << 0,
+                                       .shape = gradients_shape};
 
-/* grads_reduce starts the sum over dp; `in` is the bucket, or absent if the bucket is in the buffers of the parameters.
- * grads_reduced waits for it and adds this rank's part of the sum to its slice. */
-const op_row mega_op_row_grads_reduce = {OP_ROW(grads_reduce, 1, 1, NONE), .optional_in = 1u << 0,
+/* reduce_start starts the sum over dp; `in` is the bucket, or absent if the bucket is in the buffers of the
+ * parameters. reduce_wait waits for it and adds this rank's part of the sum to its slice. */
+const op_row mega_op_row_reduce_start = {OP_ROW(reduce_start, 1, 1, NONE), .optional_in = 1u << 0,
                                          .optional_out = 1u << 0, .shape = gradients_shape};
-const op_row mega_op_row_grads_reduced = {OP_ROW(grads_reduced, 1, 1, NONE), .optional_in = 1u << 0,
-                                          .optional_out = 1u << 0, .shape = gradients_shape};
+const op_row mega_op_row_reduce_wait = {OP_ROW(reduce_wait, 1, 1, NONE), .optional_in = 1u << 0,
+                                        .optional_out = 1u << 0, .shape = gradients_shape};
 
 static mega_status gradient_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -39,22 +39,23 @@ static mega_status gradient_shape(const mega_graph *g, const instruction *op, te
 }
 
 /* The held gradient is read and written in its type. (In the first micro-batch of a step it is only written.) */
-static op_cost keep_cost(const mega_graph *g, const instruction *op)
+static op_cost held_grad_add_cost(const mega_graph *g, const instruction *op)
 {
     const double held = (double)mega_dtype_size(mega_params_grad_dtype(g->params, op->attr.bucket));
     const double count = (double)mega_params_get(g->params, op->attr.param)->count;
     return (op_cost){.bytes = count * ((double)mega_dtype_size(g->acc) + 2 * held)};
 }
 
-/* grad_begin: out is the gradient of a parameter that is held in 16 bits, as the instructions of this micro-batch
- * compute it; it is zeroed unless the first of them overwrites it. grad_keep adds `in`, which is then complete, to the
- * held one. */
-const op_row mega_op_row_grad_begin = {OP_ROW(grad_begin, 1, 1, NONE), .optional_in = 1u << 0, .shape = gradient_shape};
-const op_row mega_op_row_grad_keep = {OP_ROW(grad_keep, 1, 1, NONE), .optional_out = 1u << 0, .shape = gradient_shape,
-                                      .cost = keep_cost};
+/* held_grad_zero: out is the gradient of a parameter that is held in 16 bits, as the instructions of this micro-batch
+ * compute it; it is zeroed unless the first of them overwrites it. held_grad_add adds `in`, which is then complete, to
+ * the held one. */
+const op_row mega_op_row_held_grad_zero = {OP_ROW(held_grad_zero, 1, 1, NONE), .optional_in = 1u << 0,
+                                           .shape = gradient_shape};
+const op_row mega_op_row_held_grad_add = {OP_ROW(held_grad_add, 1, 1, NONE), .optional_out = 1u << 0,
+                                          .shape = gradient_shape, .cost = held_grad_add_cost};
 
-/* weights_gather starts the all-gather of the weights of a bucket into out; weights_gathered waits for it. */
-const op_row mega_op_row_weights_gather = {OP_ROW(weights_gather, 1, 1, NONE), .optional_in = 1u << 0,
-                                           .shape = weights_shape};
-const op_row mega_op_row_weights_gathered = {OP_ROW(weights_gathered, 1, 1, NONE), .optional_out = 1u << 0,
-                                             .shape = weights_shape};
+/* gather_start starts the all-gather of the weights of a bucket into out; gather_wait waits for it. */
+const op_row mega_op_row_gather_start = {OP_ROW(gather_start, 1, 1, NONE), .optional_in = 1u << 0,
+                                         .shape = weights_shape};
+const op_row mega_op_row_gather_wait = {OP_ROW(gather_wait, 1, 1, NONE), .optional_out = 1u << 0,
+                                        .shape = weights_shape};

@@ -82,7 +82,7 @@ static mega_status reduce_in_place(place *p)
         const mega_param *r = mega_params_get(g->params, mega_params_bucket(g->params, b)->first_param);
         if (r->tie != MEGA_TIE_NONE) continue; /* it is summed over its stages first */
         MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward,
-                                   (instruction){.kind = OP_GRADS_REDUCE, .attr = {.bucket = b}}));
+                                   (instruction){.kind = OP_REDUCE_START, .attr = {.bucket = b}}));
         g->buckets.reduces[b] = true;
     }
     return MEGA_OK;
@@ -119,19 +119,19 @@ static mega_status reduce_to_slices(place *p)
         const int b = p->sequence[s], first = p->first[b], last = p->last[b];
         const int32_t whole = hold_gradients(p, b);
         if (whole == 0) return g->status;
-        instruction op = {.kind = OP_GRADS_BEGIN, .out = {whole}, .attr = {.bucket = b}};
+        instruction op = {.kind = OP_GRADS_ZERO, .out = {whole}, .attr = {.bucket = b}};
         MEGA_TRY(mega_place_insert(p, first, g->op[first].backward, op));
-        op = (instruction){.kind = OP_GRADS_REDUCE, .in = {whole}, .attr = {.bucket = b}};
+        op = (instruction){.kind = OP_REDUCE_START, .in = {whole}, .attr = {.bucket = b}};
         MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
         g->buckets.reduces[b] = true;
-        op.kind = OP_GRADS_REDUCED;
+        op.kind = OP_REDUCE_WAIT;
         if (!g->buckets.place.overlap_reduce) MEGA_TRY(mega_place_insert(p, last + 1, g->op[last].backward, op));
         p->whole[b] = whole;
     }
     for (int s = 0; s < p->num_sequence && g->buckets.place.overlap_reduce; s++) {
         const int b = p->sequence[s];
         const int end = s + 1 < p->num_sequence ? p->last[p->sequence[s + 1]] : g->num_ops - 1;
-        const instruction op = {.kind = OP_GRADS_REDUCED, .in = {p->whole[b]}, .attr = {.bucket = b}};
+        const instruction op = {.kind = OP_REDUCE_WAIT, .in = {p->whole[b]}, .attr = {.bucket = b}};
         MEGA_TRY(mega_place_insert(p, end + 1, g->op[end].backward, op));
     }
     return MEGA_OK;

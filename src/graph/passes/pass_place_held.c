@@ -1,11 +1,11 @@
 /* Gradients that the parameters hold in 16 bits (mega_params_hold_gradients_in). Kernels add to gradients in the acc
  * type. So each such gradient is a value of the program: it is alive from the first instruction of a micro-batch that
- * adds to it until the last; after that one, grad_keep adds it to the held gradient.
+ * adds to it until the last; after that one, held_grad_add adds it to the held gradient.
  *
  * What follows from this: no kernel knows the held type. A gradient is rounded once a micro-batch, after all of its
  * uses (a tied table has two). The acc memory is that of the gradients that are being computed at one instruction, and
  * the memory plan covers it. With ZeRO 2 and 3 nothing of this is needed: whole buckets are such values already
- * (pass_place.c), and grads_reduced rounds the slice of their sum.
+ * (pass_place.c), and reduce_wait rounds the slice of their sum.
  *
  * A frozen parameter has no memory for a gradient. Instructions that compute it alone are gone (pass_differentiate.c);
  * what is computed beside other results, as that of a norm beside dx, is such a value too, and nothing keeps it. */
@@ -27,9 +27,10 @@ static mega_status hold_gradient(place *p, int32_t t, int last)
     g->tensor[t].base = whole;
     g->tensor[t].offset = 0;
     if (!mega_param_has_gradient(r)) return MEGA_OK;
-    return mega_place_insert(
-        p, last + 1, g->op[last].backward,
-        (instruction){.kind = OP_GRAD_KEEP, .in = {whole}, .attr = {.bucket = r->bucket, .param = g->tensor[t].param}});
+    return mega_place_insert(p, last + 1, g->op[last].backward,
+                             (instruction){.kind = OP_HELD_GRAD_ADD,
+                                           .in = {whole},
+                                           .attr = {.bucket = r->bucket, .param = g->tensor[t].param}});
 }
 
 static mega_status begin_gradient(place *p, int32_t t, int first)
@@ -38,7 +39,7 @@ static mega_status begin_gradient(place *p, int32_t t, int first)
     const int param = g->tensor[t].param;
     const op_attr attr = {.bucket = mega_params_get(g->params, param)->bucket, .param = param};
     return mega_place_insert(p, first, g->op[first].backward,
-                             (instruction){.kind = OP_GRAD_BEGIN, .out = {g->tensor[t].base}, .attr = attr});
+                             (instruction){.kind = OP_HELD_GRAD_ZERO, .out = {g->tensor[t].base}, .attr = attr});
 }
 
 static bool is_value(const mega_graph *g, int32_t t)

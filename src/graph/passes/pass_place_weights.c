@@ -129,9 +129,9 @@ static mega_status gather_phase(place *p, spans *s, int begin, int end)
                               live_at(g, s, now[-1].first) + elements <= g->buckets.place.live_elements;
         const int32_t whole = mega_place_bucket_tensor(p, now->bucket, false);
         if (whole == 0) return g->status;
-        instruction op = {.kind = OP_WEIGHTS_GATHER, .out = {whole}, .attr = {.bucket = now->bucket}};
+        instruction op = {.kind = OP_GATHER_START, .out = {whole}, .attr = {.bucket = now->bucket}};
         MEGA_TRY(mega_place_insert(p, is_early ? now[-1].first : now->first, backward, op));
-        op = (instruction){.kind = OP_WEIGHTS_GATHERED, .in = {whole}, .attr = {.bucket = now->bucket}};
+        op = (instruction){.kind = OP_GATHER_WAIT, .in = {whole}, .attr = {.bucket = now->bucket}};
         MEGA_TRY(mega_place_insert(p, now->first, backward, op));
         MEGA_TRY(use_held(p, now, whole));
     }

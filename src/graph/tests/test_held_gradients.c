@@ -129,20 +129,20 @@ static void a_step_rounds_once_a_micro_batch(void **state)
 
 /* ---- instructions ---- */
 
-/* Each gradient is a value from one grad_begin to one grad_keep, with all that adds to it in between. */
+/* Each gradient is a value from one held_grad_zero to one held_grad_add, with all that adds to it in between. */
 static void every_gradient_is_kept_behind_the_last(void **state)
 {
     (void)state;
     built_program k = make(1, 0, false, MEGA_BF16);
     const mega_graph *g = k.program->g;
-    assert_int_equal(count(&k, OP_GRAD_BEGIN), PARAMS);
-    assert_int_equal(count(&k, OP_GRAD_KEEP), PARAMS);
+    assert_int_equal(count(&k, OP_HELD_GRAD_ZERO), PARAMS);
+    assert_int_equal(count(&k, OP_HELD_GRAD_ADD), PARAMS);
     for (int i = 0; i < PARAMS; i++) {
         int begins = -1, keeps = -1, adds = 0;
         for (int o = 0; o < g->num_ops; o++) {
             const bool is_its = g->op[o].attr.param == i;
-            if (g->op[o].kind == OP_GRAD_BEGIN && is_its) begins = o;
-            if (g->op[o].kind == OP_GRAD_KEEP && is_its) keeps = o;
+            if (g->op[o].kind == OP_HELD_GRAD_ZERO && is_its) begins = o;
+            if (g->op[o].kind == OP_HELD_GRAD_ADD && is_its) keeps = o;
             for (int out = 0; out < OP_MAX_OUT; out++)
                 if (g->op[o].out[out] != 0 && g->op[o].out[out] == g->weights.gradient[i]) {
                     assert_true(begins >= 0 && keeps < 0);
@@ -160,16 +160,16 @@ static void sums_come_after_the_gradients_of_the_bucket(void **state)
     (void)state;
     built_program k = make(2, 1, true, MEGA_BF16);
     const mega_graph *g = k.program->g;
-    assert_int_equal(count(&k, OP_GRADS_REDUCE), mega_params_num_buckets(k.params));
+    assert_int_equal(count(&k, OP_REDUCE_START), mega_params_num_buckets(k.params));
     for (int i = 0; i < g->num_ops; i++)
-        for (int later = i + 1; later < g->num_ops && g->op[i].kind == OP_GRADS_REDUCE; later++)
-            assert_false(g->op[later].kind == OP_GRAD_KEEP && g->op[later].attr.bucket == g->op[i].attr.bucket);
+        for (int later = i + 1; later < g->num_ops && g->op[i].kind == OP_REDUCE_START; later++)
+            assert_false(g->op[later].kind == OP_HELD_GRAD_ADD && g->op[later].attr.bucket == g->op[i].attr.bucket);
     for (int b = 0; b < mega_params_num_buckets(k.params); b++)
         assert_int_equal(mega_params_sum_dtype(k.params, b), MEGA_BF16);
     built_program_end(&k);
     k = make(2, 2, false, MEGA_BF16); /* whole buckets are values: their slices are rounded behind the sum */
-    assert_int_equal(count(&k, OP_GRAD_KEEP), 0);
-    assert_int_equal(count(&k, OP_GRADS_REDUCED), mega_params_num_buckets(k.params));
+    assert_int_equal(count(&k, OP_HELD_GRAD_ADD), 0);
+    assert_int_equal(count(&k, OP_REDUCE_WAIT), mega_params_num_buckets(k.params));
     for (int b = 0; b < mega_params_num_buckets(k.params); b++)
         assert_int_equal(mega_params_sum_dtype(k.params, b), MEGA_F32);
     built_program_end(&k);

@@ -57,7 +57,7 @@ static int find(const built_program *k, op_kind kind, int bucket, bool backward)
     return -1;
 }
 
-/* Each element of a gradient bucket that grads_begin starts is either zeroed or overwritten by the GEMM that first
+/* Each element of a gradient bucket that grads_zero starts is either zeroed or overwritten by the GEMM that first
  * writes it. */
 static void buckets_begin_without_a_gap(void **state)
 {
@@ -68,7 +68,7 @@ static void buckets_begin_without_a_gap(void **state)
     need(mega_program_allocate(k.program));
     const mega_graph *g = k.program->g;
     for (int i = 0; i < g->num_ops; i++) {
-        if (g->op[i].kind != OP_GRADS_BEGIN) continue;
+        if (g->op[i].kind != OP_GRADS_ZERO) continue;
         const bucket_args *a = k.program->call[i].args;
         const mega_bucket *b = mega_params_bucket(k.params, a->bucket);
         int covered[512] = {0};
@@ -94,16 +94,16 @@ static void gradients_are_summed_behind_the_last(void **state)
 {
     (void)state;
     built_program k = make(0, &(mega_place_options){0});
-    assert_int_equal(count(&k, OP_GRADS_REDUCE, true), 0); /* after the backward */
+    assert_int_equal(count(&k, OP_REDUCE_START, true), 0); /* after the backward */
     assert_false(mega_program_reduces(k.program, 0));
     built_program_end(&k);
     for (int stage = 0; stage < 2; stage++) {
         k = make(stage, &(mega_place_options){.overlap_reduce = true});
         const int buckets = mega_params_num_buckets(k.params);
-        assert_int_equal(count(&k, OP_GRADS_REDUCE, true), buckets);
-        assert_int_equal(count(&k, OP_GRADS_BEGIN, true) + count(&k, OP_GRADS_REDUCED, true), 0);
+        assert_int_equal(count(&k, OP_REDUCE_START, true), buckets);
+        assert_int_equal(count(&k, OP_GRADS_ZERO, true) + count(&k, OP_REDUCE_WAIT, true), 0);
         for (int b = 0; b < buckets; b++) {
-            assert_int_equal(find(&k, OP_GRADS_REDUCE, b, true), k.program->g->buckets.ready[b] + 1);
+            assert_int_equal(find(&k, OP_REDUCE_START, b, true), k.program->g->buckets.ready[b] + 1);
             assert_true(mega_program_reduces(k.program, b));
         }
         built_program_end(&k);
@@ -117,8 +117,8 @@ static void buckets_live_while_they_fill(void **state)
         built_program k = make(2, &(mega_place_options){.overlap_reduce = overlap == 1});
         const int buckets = mega_params_num_buckets(k.params);
         for (int b = 0; b < buckets; b++) {
-            const int begin = find(&k, OP_GRADS_BEGIN, b, true), reduce = find(&k, OP_GRADS_REDUCE, b, true),
-                      reduced = find(&k, OP_GRADS_REDUCED, b, true);
+            const int begin = find(&k, OP_GRADS_ZERO, b, true), reduce = find(&k, OP_REDUCE_START, b, true),
+                      reduced = find(&k, OP_REDUCE_WAIT, b, true);
             assert_true(begin >= 0 && begin < reduce && reduce < reduced);
             assert_int_equal(reduce, k.program->g->buckets.ready[b] + 1);
             if (overlap == 0) assert_int_equal(reduced, reduce + 1);
@@ -148,12 +148,11 @@ static void weights_are_there_while_they_are_used(void **state)
     for (int c = 0; c < 4; c++) {
         built_program k = make(3, &cases[c].place);
         assert_int_equal(mega_params_num_buckets(k.params), LAYERS); /* each layer has one bucket */
-        assert_int_equal(count(&k, OP_WEIGHTS_GATHER, false), cases[c].forward);
-        assert_int_equal(count(&k, OP_WEIGHTS_GATHERED, false), cases[c].forward);
-        assert_int_equal(count(&k, OP_GRADS_REDUCE, true), LAYERS);
+        assert_int_equal(count(&k, OP_GATHER_START, false), cases[c].forward);
+        assert_int_equal(count(&k, OP_GATHER_WAIT, false), cases[c].forward);
+        assert_int_equal(count(&k, OP_REDUCE_START, true), LAYERS);
         const int second = LAYERS - 2; /* buckets are in backward order */
-        const int start = find(&k, OP_WEIGHTS_GATHER, second, false),
-                  wait = find(&k, OP_WEIGHTS_GATHERED, second, false);
+        const int start = find(&k, OP_GATHER_START, second, false), wait = find(&k, OP_GATHER_WAIT, second, false);
         assert_true(c == 1 || c == 2 ? start + 1 < wait : start + 1 == wait);
         for (int i = 0; i < k.program->g->num_ops; i++)
             for (int n = 0; n < OP_MAX_IN; n++) {
