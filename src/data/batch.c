@@ -66,7 +66,7 @@ static mega_status read_input(const mega_program_named *t, int64_t samples, mega
     *out = (mega_batch_input){.dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32,
                               .per_sample = count / samples,
                               .below = t->below,
-                              .classes = t->is_checked_late ? 0 : t->classes,
+                              .classes = t->is_checked_by_op ? 0 : t->classes,
                               .ignored = t->ignored};
     if (t->weights != NULL) snprintf(out->weights, sizeof out->weights, "%s", t->weights);
     snprintf(out->name, sizeof out->name, "%s", t->name);

@@ -85,7 +85,7 @@ static mega_status read_engine_batch(mega_engine *e, engine_batch_purpose purpos
 {
     const uint32_t seed = e->options.dropout_seed;
     mega_batch *b = begin_batch(e, purpose);
-    engine_note(e, "reading the training data", -1);
+    engine_record_phase(e, "reading the training data", -1);
     if (e->data.reader == NULL) return mega_dataset_fill(&e->data.set, seed, b);
     MEGA_TRY(mega_reader_take(e->data.reader, seed, &e->data.batch));
     read_ahead(e, coming_rows(e, purpose));

@@ -106,7 +106,7 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     mega_status st =
         root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
     if (st == MEGA_OK && o->shape != NULL) st = mega_run_json_put_network(root, o->shape);
-    if (st == MEGA_OK) st = engine_numbers_save(e, root);
+    if (st == MEGA_OK) st = engine_optimizer_numbers_save(e, root);
     if (st == MEGA_OK && !o->no_optim) st = engine_residuals_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
@@ -151,11 +151,11 @@ static mega_status refuse_tensor(const mega_engine *e, const mega_engine_save_op
         snprintf(what, sizeof what, "has a norm of %.3g, and no forward pass with it is finite", found->norm);
     if (e->layout->world.size > 1) snprintf(rank, sizeof rank, "rank %d: ", e->layout->world.rank);
     if (kept >= 0) snprintf(last, sizeof last, "keeps the checkpoint of iteration %lld", (long long)kept);
-    return engine_spell(e,
-                        MEGA_FAIL(MEGA_ERR_NUMERIC,
-                                  "iteration %lld is not saved: %s%s %s. Nothing was removed: %s %s. Lower --lr, raise "
-                                  "--lr-warmup-iters or lower --clip-grad",
-                                  (long long)e->progress.iteration, rank, tensor, what, o->folder, last));
+    return engine_name_options_as_given(
+        e, MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "iteration %lld is not saved: %s%s %s. Nothing was removed: %s %s. Lower --lr, raise "
+                     "--lr-warmup-iters or lower --clip-grad",
+                     (long long)e->progress.iteration, rank, tensor, what, o->folder, last));
 }
 
 /* Refuses to save a tensor that is not finite, or whose norm exceeds most_norm: a checkpoint that cannot be trained
@@ -442,7 +442,7 @@ static mega_status load_optimizer(mega_engine *e, mega_checkpoint *c, const json
     mega_arena_fini(&moments.arena);
     MEGA_TRY(st);
     mega_optimizer_set_updates(e->optimizer, integer(root, "optimizer_updates"));
-    return engine_numbers_load(e, root);
+    return engine_optimizer_numbers_load(e, root);
 }
 
 /* Loads only the schedule, for --finetune --use-checkpoint-opt_param-scheduler. */

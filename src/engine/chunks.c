@@ -214,7 +214,7 @@ static mega_program_regions whole_regions(const mega_engine *e)
 /* The same with room for the programs of the first step, which may need more although their samples are shorter. */
 static mega_program_regions train_regions(const mega_engine *e)
 {
-    const mega_program_regions whole = whole_regions(e), *first = &e->lengths.most;
+    const mega_program_regions whole = whole_regions(e), *first = &e->lengths.largest;
     return (mega_program_regions){.resident = chunks_most(whole.resident, first->resident),
                                   .workspace = chunks_most(whole.workspace, first->workspace),
                                   .shared = chunks_most(whole.shared, first->shared)};

@@ -264,7 +264,7 @@ static mega_engine_load_options client_load_options(const mega_engine *e, const 
                                       .use_checkpoint_schedule = has_run && !keeps && !o->no_lr_scheduler_states};
 }
 
-void engine_start_again(mega_engine *e)
+void engine_reset_to_step_0(mega_engine *e)
 {
     const size_t size = mega_dtype_size(mega_params_acc_dtype(e->params));
     e->progress = (mega_engine_progress){0};
@@ -301,7 +301,7 @@ static mega_status load_client(mega_engine *e, const char *folder, const char *t
     if (st == MEGA_OK) st = engine_load(e, c, &o, &loaded);
     mega_checkpoint_close(c);
     MEGA_TRY(st);
-    if (o.finetune) engine_start_again(e);
+    if (o.finetune) engine_reset_to_step_0(e);
     *out_found = true;
     if (out_client != NULL) *out_client = &e->saving.client->state;
     return MEGA_OK;

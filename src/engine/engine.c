@@ -19,7 +19,7 @@ enum { DEFAULT_BUCKET_ELEMENTS = 40000000, LOSS_BYTES = sizeof(double[MEGA_METRI
 #define LIBRARY_BYTES ((size_t)260000)
 #define THREAD_BYTES  ((size_t)25000)
 
-void engine_find_overwritten(mega_engine *e)
+void engine_find_overwritten_gradients(mega_engine *e)
 {
     const int count = mega_params_count(e->params);
     for (int i = 0; i < count; i++) e->programs.overwritten[i] = false;
@@ -35,7 +35,7 @@ static mega_status find_overwritten(mega_engine *e)
     e->programs.overwritten = mega_calloc((size_t)count + 1, sizeof *e->programs.overwritten);
     if (e->programs.overwritten == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for a list of %d parameters", count);
-    engine_find_overwritten(e);
+    engine_find_overwritten_gradients(e);
     return MEGA_OK;
 }
 
@@ -57,7 +57,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     mega_engine_options *o = &e->options;
     const bool compresses = o->optimizer.row == NULL && mega_optimizer_kind_compresses(o->optimizer.kind);
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
-    e->lengths.now = o->seq;
+    e->lengths.positions = o->seq;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
     MEGA_TRY(engine_check_ramp(e));
     if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->model.groups));
@@ -132,7 +132,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.backend = MEGA_BACKEND_PLAIN;
     if (st == MEGA_OK) engine_scale_reset(e);
-    if (st == MEGA_OK) st = engine_spell(e, engine_build_alike(e, setup->model));
+    if (st == MEGA_OK) st = engine_name_options_as_given(e, engine_build_alike(e, setup->model));
     if (st != MEGA_OK) {
         mega_error_record why;
         mega_error_get(&why);
@@ -177,7 +177,7 @@ void mega_engine_cost_get(const mega_engine *e, mega_engine_cost *out)
         if (out != NULL) *out = (mega_engine_cost){0, 0};
         return;
     }
-    *out = e->lengths.now == e->options.seq ? engine_cost_of(e, e->model.parts) : e->lengths.cost;
+    *out = e->lengths.positions == e->options.seq ? engine_cost_of(e, e->model.parts) : e->lengths.cost;
 }
 
 void mega_engine_destroy(mega_engine *e)
@@ -210,8 +210,8 @@ void mega_engine_destroy(mega_engine *e)
     mega_device_close(e->memory.device);
     engine_client_free(e);
     engine_forget_setup(e);
-    mega_team_destroy(e->own.team);
-    mega_world_destroy(e->own.world);
+    mega_team_destroy(e->owned.team);
+    mega_world_destroy(e->owned.world);
     mega_free(e);
 }
 
@@ -349,7 +349,7 @@ static mega_status initialize(mega_engine *e, uint32_t seed)
 {
     MEGA_TRY(engine_begin_call(e, check_initialize(e)));
     engine_micro_discard(e);
-    engine_start_again(e);
+    engine_reset_to_step_0(e);
     e->memory.has_moments = true;
     MEGA_TRY(engine_agree(e, mega_params_initialize_team(e->params, seed, e->options.team)));
     e->memory.has_weights = true;

@@ -7,7 +7,7 @@
 /* setup.c. Converts mega_setup to e->options, and creates the world and the team unless mega_setup has them. */
 mega_status engine_read_setup(mega_engine *e, const mega_setup *setup);
 /* Rewrites the message of failure st so that options are named as the caller wrote them (argv or JSON). Returns st. */
-mega_status engine_spell(const mega_engine *e, mega_status st);
+mega_status engine_name_options_as_given(const mega_engine *e, mega_status st);
 void engine_forget_setup(mega_engine *e);
 /* compare_links.c. Collective over pp. Checks that both ends of each link expect the same messages in these steps. */
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_pass *step, int64_t steps, engine_kind kind);
@@ -34,7 +34,7 @@ mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, in
 mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *resident,
                                   mega_region *workspace, mega_region shared, program_io **out_io);
 mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts); /* of a sample (engine.c) */
-void engine_find_overwritten(mega_engine *e); /* engine.c: of the training programs that are in place */
+void engine_find_overwritten_gradients(mega_engine *e); /* engine.c: of the training programs that are in place */
 void engine_destroy_chunks(mega_engine *e);
 void engine_chunks_memory(const mega_engine *e, mega_engine_memory *m);
 /* Returns the bytes of the largest collective of all programs over comm. */

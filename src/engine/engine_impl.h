@@ -30,7 +30,7 @@ typedef struct engine_loss {
 enum { LOSS_SUM, LOSS_WEIGHT };
 typedef struct engine_sums {
     double loss[MEGA_METRICS][2];
-    bool are_late;            /* they are still in device memory: the end of the update reads them */
+    bool are_deferred;        /* they are still in device memory: the end of the update reads them */
     double stops;             /* evaluation: number of ranks that a signal has asked to stop */
     mega_error_record failed; /* first error of this rank, which still sends its messages */
 } engine_sums;
@@ -93,9 +93,9 @@ typedef struct engine_gradients {
 
 /* The lengths of samples under a curriculum (lengths.c). */
 typedef struct engine_lengths {
-    int64_t now;               /* positions of a sample in the training programs that are in place */
-    mega_engine_cost cost;     /* of a sample of so many positions, if they are fewer than those of a whole one */
-    mega_program_regions most; /* what the programs of the shortest samples need, together */
+    int64_t positions;            /* of a sample in the training programs that are in place */
+    mega_engine_cost cost;        /* of a sample of so many positions, if they are fewer than those of a whole one */
+    mega_program_regions largest; /* what the programs of the shortest samples need, together */
     mega_region resident, workspace, shared; /* memory of the training programs, whichever are in place */
     engine_stage whole_stage;                /* messages of the programs of whole samples, while others are in place */
     void *overflow;                          /* memory of programs that need more than that; NULL: none */
@@ -105,10 +105,10 @@ typedef struct engine_lengths {
 } engine_lengths;
 
 /* Position of an evaluation in its part of the data set, in micro-batches over all ranks. */
-typedef struct engine_evaluated {
+typedef struct engine_evaluation_part {
     int64_t first, count; /* micro-batches before the batch; in the part (the rest is padding), 0: no data set */
-    double times;         /* weight of each micro-batch in the sums */
-} engine_evaluated;
+    double weight;        /* of each micro-batch in the sums */
+} engine_evaluation_part;
 
 /* A copy between the caches of two samples (caches.c). */
 typedef struct engine_move {
@@ -177,16 +177,16 @@ typedef struct engine_data {
     bool has_set;
     uint64_t hash;       /* 0 without set.hash */
     mega_reader *reader; /* reads training data ahead; NULL: the caller's thread reads them */
-    engine_evaluated evaluated;
+    engine_evaluation_part evaluated;
 } engine_data;
 
 /* Numbers of the step. */
 typedef struct engine_step {
-    int64_t expected;            /* micro-batches that the loss factor of the current step assumes */
-    bool are_losses_late;        /* engine_sums.are_late */
-    double grad_norm;            /* gradient norm of the last step; NAN: it was skipped */
-    mega_loss_scale scale;       /* of the next step, with fp16 */
-    mega_lr_scheduler scheduler; /* lr NULL: options.schedule */
+    int64_t expected_micro_batches; /* what the loss factor of the current step assumes */
+    bool are_losses_deferred;       /* engine_sums.are_deferred */
+    double grad_norm;               /* gradient norm of the last step; NAN: it was skipped */
+    mega_loss_scale scale;          /* of the next step, with fp16 */
+    mega_lr_scheduler scheduler;    /* lr NULL: options.schedule */
 } engine_step;
 
 /* Checkpoints. */
@@ -198,11 +198,11 @@ typedef struct engine_saving {
 } engine_saving;
 
 /* What the engine created from mega_setup (setup.c). */
-typedef struct engine_own {
+typedef struct engine_owned {
     mega_world *world; /* NULL, as team: the caller's */
     mega_team *team;
     struct setup_values *as_given; /* options as given in argv and a JSON, for messages; NULL: given as numbers */
-} engine_own;
+} engine_owned;
 
 /* What looks on while a step runs. */
 typedef struct engine_watch {
@@ -237,7 +237,7 @@ struct mega_engine {
     engine_micro micro;
     engine_runs runs;
     engine_saving saving;
-    engine_own own;
+    engine_owned owned;
     engine_watch watch;
     engine_calls calls;
 };

@@ -21,7 +21,7 @@ mega_status engine_losses_reduce(const mega_engine *e, mega_comm *comm, const ch
 /* For a step: writes the value of each loss and metric, NAN if only evaluation computes it. Returns the sum of
  * coefficient * loss. */
 double engine_losses_total(const mega_engine *e, const engine_sums *sums, double metric[MEGA_METRICS]);
-void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out);
+void engine_evaluation_losses(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out);
 /* outputs.c. From now on mega_engine_read_output reads this slot of program p of the chunk. */
 void engine_outputs_note(engine_chunk *c, const mega_program *p, int slot);
 /* nonfinite.c. Collective over the world. Called when all ranks know that the loss, or a gradient, of this step is not

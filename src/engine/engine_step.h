@@ -7,7 +7,7 @@
 /* step.c. A step consists of engine_step_begin, forwards and backwards, sums of gradients over the ranks, and the
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
  * engine_run_schedule writes only the times and micro_batches of the clock's result. */
-void engine_step_begin(mega_engine *e, int64_t expected);
+void engine_step_begin(mega_engine *e, int64_t micro_batches);
 /* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see
  * train_batch). */
 /* sums NULL: as if the step had as many positions as were expected. */
@@ -36,12 +36,13 @@ void engine_scale_reset(mega_engine *e); /* the scale of the options */
 const char *engine_scale_text(const mega_engine *e, char out[64]);
 mega_status engine_scale_save(const mega_engine *e, json_t *root);
 mega_status engine_scale_load(mega_engine *e, const json_t *root);
-void engine_scale_load_skipped(mega_engine *e, const json_t *root);             /* the number of skipped steps alone */
-void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch); /* publishes what this rank is doing */
+void engine_scale_load_skipped(mega_engine *e, const json_t *root); /* the number of skipped steps alone */
+void engine_record_phase(const mega_engine *e, const char *phase,
+                         int64_t micro_batch); /* publishes what this rank is doing */
 /* micro_batch.c. Discards the micro-batches since the last update. */
 void engine_micro_discard(mega_engine *e);
 /* evaluate.c. Returns the weight of a micro-batch in the sums of an evaluation; 0: it is padding. */
-double engine_evaluated_times(const mega_engine *e, int64_t micro_batch);
+double engine_evaluation_weight(const mega_engine *e, int64_t micro_batch);
 /* update.c. engine_find_ties lists the parameters that other stages hold too. engine_make_update makes the update
  * program from them, the optimizer and the losses. */
 mega_status engine_find_ties(mega_engine *e);
@@ -52,7 +53,7 @@ void engine_await_weights(const mega_engine *e,
 mega_status engine_wait_reductions(mega_engine *e); /* waits for the sums that backward programs started */
 /* Both are collective over the world. They run the two parts of the update program. */
 /* Whether a step of all micro-batches on a device waits once, at its end. */
-bool engine_reads_late(const mega_engine *e);
+bool engine_defers_losses(const mega_engine *e);
 int64_t engine_expected_positions(const mega_engine *e); /* step.c */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);

@@ -38,10 +38,10 @@ static int64_t evaluate_place(const mega_engine *e, int64_t micro_batch)
     return e->data.evaluated.first + mega_engine_sample(e, micro_batch * size) / size;
 }
 
-double engine_evaluated_times(const mega_engine *e, int64_t micro_batch)
+double engine_evaluation_weight(const mega_engine *e, int64_t micro_batch)
 {
     if (e->data.evaluated.count == 0) return 1;
-    return evaluate_place(e, micro_batch) < e->data.evaluated.count ? e->data.evaluated.times : 0;
+    return evaluate_place(e, micro_batch) < e->data.evaluated.count ? e->data.evaluated.weight : 0;
 }
 
 /* Local. Fills the batch with the next micro-batches of a part. Those past its end repeat its last one, with weight
@@ -66,7 +66,7 @@ static mega_status evaluate_part(mega_engine *e, const mega_dataset *d, const ev
 {
     const int64_t size = e->options.micro_batch, global = e->data.capacity / size * e->layout->dp.size;
     e->data.evaluated.count = part->count / part->taken;
-    e->data.evaluated.times = (double)part->taken / (double)size;
+    e->data.evaluated.weight = (double)part->taken / (double)size;
     for (e->data.evaluated.first = 0; e->data.evaluated.first < e->data.evaluated.count;
          e->data.evaluated.first += global) {
         MEGA_TRY(engine_agree(e, evaluate_fill(e, d, part)));
@@ -114,7 +114,7 @@ static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset,
     r.samples = dataset->count;
     if (max_batches > 0 && max_batches <= (dataset->count - 1) / global) r.samples = max_batches * global;
     const mega_status st = evaluate_samples(e, dataset, r.samples, &sums);
-    e->data.evaluated = (engine_evaluated){0};
+    e->data.evaluated = (engine_evaluation_part){0};
     e->data.purpose = ENGINE_BATCH_NONE;
     MEGA_TRY(st);
     for (int i = 0; i < e->model.num_losses; i++) {
@@ -154,7 +154,7 @@ static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t firs
                          (long long)first);
     MEGA_TRY(engine_check_can_evaluate(e, call));
     mega_batch *b = engine_evaluation_batch(e, rows, first);
-    engine_note(e, "reading the evaluation data", -1);
+    engine_record_phase(e, "reading the evaluation data", -1);
     return b != NULL ? mega_dataset_fill(d, e->options.dropout_seed, b) : MEGA_ERR_USAGE;
 }
 

@@ -87,7 +87,7 @@ mega_status engine_try_lengths(mega_engine *e)
     shorter s = {.needs = {.resident = 0}};
     if (positions == e->options.seq) return MEGA_OK;
     const mega_status st = build_shorter(e, positions, &s);
-    if (st == MEGA_OK) e->lengths.most = s.needs;
+    if (st == MEGA_OK) e->lengths.largest = s.needs;
     lengths_discard(e, &s);
     return st;
 }
@@ -172,7 +172,7 @@ void engine_drop_lengths(mega_engine *e)
         mega_free(io);
     }
     e->programs.train = e->programs.chunk[0].train;
-    l->now = e->options.seq;
+    l->positions = e->options.seq;
     free_overflow(l);
 }
 
@@ -187,7 +187,7 @@ static void tell_programs(mega_engine *e)
         mega_program_observe(p, l->observer, l->user);
     }
     e->programs.train = e->programs.chunk[0].train;
-    engine_find_overwritten(e);
+    engine_find_overwritten_gradients(e);
 }
 
 static void return_to_whole(mega_engine *e)
@@ -218,7 +218,7 @@ static mega_status take_length(mega_engine *e, int64_t positions)
     }
     l->whole_stage = e->programs.stage;
     for (int c = 0; c < e->programs.chunks; c++) put_in_place(&e->programs.chunk[c], s.program[c], s.io[c]);
-    l->now = positions;
+    l->positions = positions;
     l->cost = s.cost;
     MEGA_TRY(stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0));
     tell_programs(e);
@@ -229,7 +229,7 @@ mega_status engine_set_length(mega_engine *e)
 {
     const int64_t positions = engine_length_of(e, e->progress.iteration + 1);
     if (positions == e->lengths.now) return MEGA_OK;
-    engine_note(e, "building the programs of another length", -1);
+    engine_record_phase(e, "building the programs of another length", -1);
     const mega_status st = engine_agree(e, take_length(e, positions));
     if (st != MEGA_OK) return_to_whole(e); /* on all ranks: the next step tries again */
     mega_memory_trim();

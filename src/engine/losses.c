@@ -247,7 +247,7 @@ double engine_losses_total(const mega_engine *e, const engine_sums *sums, double
     return total;
 }
 
-void engine_losses_evaluated(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out)
+void engine_evaluation_losses(const mega_engine *e, const engine_sums *sums, mega_loss_sums *out)
 {
     *out = (mega_loss_sums){0};
     for (int i = 0; i < e->model.num_losses; i++) {

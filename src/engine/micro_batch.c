@@ -66,7 +66,7 @@ static mega_status forward_to_evaluate(mega_engine *e, double *out_loss)
     engine_sums sums = {.stops = 0};
     mega_loss_sums found;
     MEGA_TRY(engine_agree(e, engine_run_evaluation(e, &sums)));
-    engine_losses_evaluated(e, &sums, &found);
+    engine_evaluation_losses(e, &sums, &found);
     if (out_loss != NULL) *out_loss = found.count > 0 ? found.loss / found.count : 0;
     if (e->data.has_set) e->micro.done++; /* no step follows that would advance the data */
     e->data.purpose = ENGINE_BATCH_NONE;
@@ -84,17 +84,17 @@ static mega_status forward_to_train(mega_engine *e, double *out_loss)
         mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
         engine_step_begin(e, mega_engine_gradient_accumulation_steps(e));
         m->clock = clock_start(e, &m->result);
-        clock_passes(&m->clock, mega_engine_gradient_accumulation_steps(e), NULL);
+        clock_begin_passes(&m->clock, mega_engine_gradient_accumulation_steps(e), NULL);
     }
-    clock_resume(&m->clock, CLOCK_BEFORE_FORWARD);
+    clock_restart(&m->clock, CLOCK_BEFORE_FORWARD);
     const mega_schedule_pass pass = {.forward = true};
-    engine_note(e, "forward", m->done);
+    engine_record_phase(e, "forward", m->done);
     engine_losses_begin(e, &now);
     mega_status st = engine_run_pass(e, &pass, m->done == 0, mega_engine_is_accumulation_boundary(e));
     if (st == MEGA_OK) st = engine_losses_end(e, &now);
-    clock_ran(&m->clock, &pass, false);
+    clock_add_pass(&m->clock, &pass, false);
     MEGA_TRY(finish_pass(e, st));
-    clock_resume(&m->clock, CLOCK_AFTER_FORWARD);
+    clock_restart(&m->clock, CLOCK_AFTER_FORWARD);
     for (int i = 0; i < e->model.num_losses; i++)
         for (int k = LOSS_SUM; k <= LOSS_WEIGHT; k++) m->sums.loss[i][k] += now.loss[i][k];
     m->phase = ENGINE_FORWARDED;
@@ -126,7 +126,7 @@ static mega_status micro_forward(mega_engine *e, double *out_loss)
     if (st == MEGA_OK) st = micro_check_call(e, call, ENGINE_STEPPED);
     if (st == MEGA_OK) st = fill_micro_batch(e);
     MEGA_TRY(trains ? engine_begin_pass(e, st) : engine_begin_call(e, st));
-    if (trains) MEGA_TRY(engine_show_trained(e));
+    if (trains) MEGA_TRY(engine_use_trained_weights(e));
     if (trains) MEGA_TRY(compare_boundary(e));
     if (trains && e->micro.done == 0) MEGA_TRY(engine_set_length(e));
     return trains ? forward_to_train(e, out_loss) : forward_to_evaluate(e, out_loss);
@@ -151,19 +151,19 @@ static mega_status run_backward(mega_engine *e)
     engine_micro *m = &e->micro;
     const mega_schedule_pass pass = {.forward = false};
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
-    clock_resume(&m->clock, NULL);
-    engine_note(e, "backward", m->done);
+    clock_restart(&m->clock, NULL);
+    engine_record_phase(e, "backward", m->done);
     mega_status st = engine_run_pass(e, &pass, m->done == 0, is_boundary);
-    clock_passed(&m->clock);
+    clock_mark_pass_end(&m->clock);
     if (st != MEGA_ERR_COMM) st = wait_reductions(e, st);
     MEGA_TRY(finish_pass(e, st));
-    clock_ran(&m->clock, &pass, is_boundary); /* the sums begin when the last rank is there */
-    clock_resume(&m->clock, CLOCK_AFTER_BACKWARD);
+    clock_add_pass(&m->clock, &pass, is_boundary); /* the sums begin when the last rank is there */
+    clock_restart(&m->clock, CLOCK_AFTER_BACKWARD);
     m->phase = ENGINE_BACKWARDED;
     m->result.micro_batches = m->done + 1;
     if (!is_boundary) return MEGA_OK;
     MEGA_TRY(finish_pass(e, engine_finish_gradients(e, &m->sums, &m->result)));
-    clock_summed(&m->clock);
+    clock_add_sum(&m->clock);
     return MEGA_OK;
 }
 
@@ -240,15 +240,15 @@ static mega_status micro_step(mega_engine *e, mega_step_result *out)
     MEGA_TRY(engine_begin_call(e, micro_check_training_call(e, call, ENGINE_BACKWARDED)));
     const bool is_boundary = mega_engine_is_accumulation_boundary(e);
     if (!is_boundary) {
-        clock_resume(&m->clock, CLOCK_AFTER_STEP);
+        clock_restart(&m->clock, CLOCK_AFTER_STEP);
     } else {
-        clock_resume(&m->clock, NULL);
+        clock_restart(&m->clock, NULL);
         const mega_status st = engine_update(e, &m->result);
         if (st != MEGA_OK) {
             engine_micro_discard(e);
             return st;
         }
-        clock_updated(&m->clock);
+        clock_add_update(&m->clock);
         const mega_step_result *r = &m->result;
         clock_end(&m->clock, r->forward_s + r->backward_s + r->reduce_s + r->optimizer_s);
         if (out != NULL) *out = *r;

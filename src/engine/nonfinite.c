@@ -66,12 +66,12 @@ static mega_status nonfinite_report(const mega_engine *e, const engine_search *s
     char rank[64] = "", run[64];
     name_run(e, s->evaluates, run);
     if (l->world.size > 1) snprintf(rank, sizeof rank, "rank %d, pipeline stage %d: ", l->world.rank, l->pp.rank);
-    return engine_spell(e, MEGA_FAIL(MEGA_ERR_NUMERIC,
-                                     "%s, samples %lld to %lld (micro-batch %lld of the %s): %s; %s%s. %s. " REMEDY
-                                     ", or look at these samples with `megalith data show`",
-                                     run, (long long)first, (long long)(first + rows - 1), (long long)s->micro_batch,
-                                     s->evaluates ? "batch" : "step", what, rank, s->what.text,
-                                     consequence(s->evaluates)));
+    return engine_name_options_as_given(
+        e, MEGA_FAIL(MEGA_ERR_NUMERIC,
+                     "%s, samples %lld to %lld (micro-batch %lld of the %s): %s; %s%s. %s. " REMEDY
+                     ", or look at these samples with `megalith data show`",
+                     run, (long long)first, (long long)(first + rows - 1), (long long)s->micro_batch,
+                     s->evaluates ? "batch" : "step", what, rank, s->what.text, consequence(s->evaluates)));
 }
 
 static void nonfinite_watch(const mega_engine *e, bool evaluates, mega_nonfinite *found)
@@ -116,7 +116,7 @@ static mega_status sum_failed(const mega_engine *e, bool evaluates, const char *
     char run[64];
     name_run(e, evaluates, run);
     const bool is_f16 = !evaluates && e->options.sums.dtype == MEGA_F16;
-    return engine_spell(
+    return engine_name_options_as_given(
         e, MEGA_FAIL(MEGA_ERR_NUMERIC, "%s: %s, and every op's output is finite when %s run again%s. %s. " REMEDY, run,
                      what, !evaluates && e->micro.done > 0 ? "its last micro-batch, the only one kept, is" : "it is",
                      is_f16 ? "; gradients are summed in fp16, whose largest number is 65504: give "

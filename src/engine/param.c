@@ -315,7 +315,7 @@ static mega_status set_whole(mega_engine *e, const char *name, const char *what,
     param_write_average(e, &t, values);
     for (int c = 0; c < e->programs.chunks && e->programs.train != NULL;
          c++) /* weights packed earlier in this step are outdated */
-        mega_program_step(e->programs.chunk[c].train)->keeps_packed = false;
+        mega_program_step_block(e->programs.chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
 }
 

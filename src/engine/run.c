@@ -160,7 +160,7 @@ static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
         mega_program *p = engine_program_of(&e->programs.chunk[x->chunk], kind);
         MEGA_TRY(stage_before(s, x));
         if (loads) mega_batch_load(run_batch_of(e, program), first, e->options.micro_batch, p, x->slot);
-        if (e->runs.filled != NULL) mega_program_step(p)->kv_length = e->runs.filled + first;
+        if (e->runs.filled != NULL) mega_program_step_block(p)->kv_length = e->runs.filled + first;
         MEGA_TRY(run_keep_failure(e, mega_program_forward(p, x->slot)));
         if (loads)
             MEGA_TRY(run_keep_failure(
@@ -175,11 +175,11 @@ static mega_status run_forward(mega_engine *e, mega_run program, const int32_t *
 {
     static const char *const phase[] = {"evaluation", "prompt", "next token"};
     MEGA_TRY(run_check_ready(e, "mega_engine_run", program));
-    engine_note(e, phase[program], -1);
+    engine_record_phase(e, phase[program], -1);
     const mega_status st = run_check_given(e, program, filled);
     const size_t bytes = (size_t)samples_of(e, program) * sizeof *filled;
     MEGA_TRY(mega_update_wait(e->update));
-    MEGA_TRY(engine_show_average(e));
+    MEGA_TRY(engine_use_averaged_weights(e));
     MEGA_TRY(run_keep_failure(e, st));
     if (st == MEGA_OK && program != MEGA_RUN_EVALUATE) memcpy(e->runs.filled, filled, bytes);
     MEGA_TRY(run_all_chunks(e, program, st == MEGA_OK));

@@ -89,31 +89,31 @@ static mega_status take_settings(mega_engine *e, const mega_setup *s, const mega
     e->saving.dtype = mega_save_dtype_of(of->ckpt.save_dtype);
     e->saving.keep = (int)of->ckpt.keep_checkpoints;
     e->saving.max_shard_size = of->ckpt.max_shard_size;
-    if (e->own.world != NULL) mega_world_set_timeout(e->own.world, 60.0 * of->comm.distributed_timeout_minutes);
-    if (s->team == NULL) MEGA_TRY(mega_team_create((int)of->backend.num_threads, &e->own.team));
+    if (e->owned.world != NULL) mega_world_set_timeout(e->owned.world, 60.0 * of->comm.distributed_timeout_minutes);
+    if (s->team == NULL) MEGA_TRY(mega_team_create((int)of->backend.num_threads, &e->owned.team));
     return MEGA_OK;
 }
 
-mega_status engine_spell(const mega_engine *e, mega_status st)
+mega_status engine_name_options_as_given(const mega_engine *e, mega_status st)
 {
-    return e->own.as_given != NULL ? mega_options_name_as_given(e->own.as_given->engine.options, st) : st;
+    return e->owned.as_given != NULL ? mega_options_name_as_given(e->owned.as_given->engine.options, st) : st;
 }
 
 void engine_forget_setup(mega_engine *e)
 {
-    if (e->own.as_given != NULL) mega_options_destroy(e->own.as_given->engine.options);
-    mega_free(e->own.as_given);
+    if (e->owned.as_given != NULL) mega_options_destroy(e->owned.as_given->engine.options);
+    mega_free(e->owned.as_given);
 }
 
 static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_world *world)
 {
     mega_options *o = NULL;
-    setup_values *v = e->own.as_given = mega_calloc(1, sizeof *v);
+    setup_values *v = e->owned.as_given = mega_calloc(1, sizeof *v);
     if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
     mega_status st = mega_options_create(&mega_engine_composition, v, &o);
     mega_engine_settings_init(&v->engine, o);
     if (st == MEGA_OK) st = setup_parse(v, s, world);
-    if (st == MEGA_OK) st = engine_spell(e, take_settings(e, s, &v->engine));
+    if (st == MEGA_OK) st = engine_name_options_as_given(e, take_settings(e, s, &v->engine));
     v->config = NULL; /* the caller owns it */
     if (st != MEGA_OK)
         MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
@@ -157,9 +157,9 @@ static mega_status compare_as_given(mega_engine *e, mega_world *world)
     mega_list lines = {0};
     mega_comm *all = mega_world_comm(world);
     const mega_status st =
-        e->own.as_given != NULL ? mega_options_alike(e->own.as_given->engine.options, NULL, &lines) : MEGA_OK;
+        e->owned.as_given != NULL ? mega_options_alike(e->owned.as_given->engine.options, NULL, &lines) : MEGA_OK;
     MEGA_TRY(mega_comm_agree(all, st));
-    return engine_spell(e, mega_comm_compare_lines(all, "options", NULL, &lines));
+    return engine_name_options_as_given(e, mega_comm_compare_lines(all, "options", NULL, &lines));
 }
 
 /* Collective over the world. The device of --device auto is decided by all ranks. */
@@ -176,8 +176,8 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
 {
     mega_world *world = s->options != NULL ? s->options->world : s->world;
     if (s->options == NULL && world == NULL) {
-        MEGA_TRY(mega_world_create(NULL, &e->own.world));
-        world = e->own.world;
+        MEGA_TRY(mega_world_create(NULL, &e->owned.world));
+        world = e->owned.world;
     }
     mega_status st = setup_check(s);
     if (st == MEGA_OK) st = s->options != NULL ? setup_copy_options(e, s) : setup_read_options(e, s, world);
@@ -187,7 +187,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     if (mega_world_size(world) > 1) MEGA_TRY(compare_as_given(e, world));
     MEGA_TRY(agree_device(e, world));
     if (s->options == NULL) {
-        e->options.team = s->team != NULL ? s->team : e->own.team;
+        e->options.team = s->team != NULL ? s->team : e->owned.team;
         e->options.seq = s->model != NULL && s->model->positions > 0 ? s->model->positions : 1;
         e->memory.initializes = true;
     }

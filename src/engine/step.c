@@ -10,7 +10,7 @@
 #include "megalith/threads.h"
 #include <math.h>
 
-void engine_note(const mega_engine *e, const char *phase, int64_t micro_batch)
+void engine_record_phase(const mega_engine *e, const char *phase, int64_t micro_batch)
 {
     mega_record_phase(mega_world_record(e->options.world), phase, micro_batch);
 }
@@ -38,14 +38,14 @@ static double divided_before(const mega_engine *e)
 /* Positions of a step of the expected micro-batches, on all ranks of dp. */
 int64_t engine_expected_positions(const mega_engine *e)
 {
-    return e->step.expected * e->options.micro_batch * e->layout->dp.size * e->lengths.now;
+    return e->step.expected_micro_batches * e->options.micro_batch * e->layout->dp.size * e->lengths.positions;
 }
 
 static double loss_factor(const mega_engine *e)
 {
-    const double micro_batches = (double)e->step.expected * divided_before(e) / engine_scale(e);
+    const double micro_batches = (double)e->step.expected_micro_batches * divided_before(e) / engine_scale(e);
     if (!e->options.per_token_loss) return 1.0 / micro_batches;
-    return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.now);
+    return 1.0 / (micro_batches * (double)e->options.micro_batch * (double)e->lengths.positions);
 }
 
 /* Returns by how much the number that loss_factor divided by differs from the one that the step had. Without sums that
@@ -53,7 +53,9 @@ static double loss_factor(const mega_engine *e)
 static double expected_over_found(const mega_engine *e, const engine_sums *sums, const mega_step_result *r)
 {
     if (!e->options.per_token_loss)
-        return r->micro_batches == e->step.expected ? 1.0 : (double)e->step.expected / (double)r->micro_batches;
+        return r->micro_batches == e->step.expected_micro_batches
+                   ? 1.0
+                   : (double)e->step.expected_micro_batches / (double)r->micro_batches;
     for (int i = 0; i < e->model.num_losses && sums != NULL; i++) {
         const double weight = sums->loss[i][LOSS_WEIGHT];
         if (e->model.loss[i].is_trained && e->model.loss[i].coefficient != 0)
@@ -82,20 +84,20 @@ static mega_status train_forward(mega_engine *e, const mega_schedule_pass *s)
     return MEGA_OK;
 }
 
-/* Returns how many micro-batches of this step follow this one, over all ranks of dp. e->step.expected is per rank. */
+/* Returns the number of later micro-batches of this step, over all ranks of dp; expected_micro_batches are of one. */
 static int64_t later_micro_batches(const mega_engine *e, const mega_schedule_pass *s)
 {
     const int64_t here = s->micro_batch + e->micro.done; /* one of the two is 0 */
-    return (e->step.expected - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
+    return (e->step.expected_micro_batches - here) * e->layout->dp.size - 1 - e->layout->dp.rank;
 }
 
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_pass *s, bool is_first, bool is_last)
 {
     mega_program *p = e->programs.chunk[s->chunk].train;
-    mega_program_step(p)->first_micro_batch = is_first;
-    mega_program_step(p)->last_micro_batch = is_last;
-    mega_program_step(p)->later_micro_batches = later_micro_batches(e, s);
-    mega_program_step(p)->awaits_weights = mega_update_pending(e->update) > 0;
+    mega_program_step_block(p)->first_micro_batch = is_first;
+    mega_program_step_block(p)->last_micro_batch = is_last;
+    mega_program_step_block(p)->later_micro_batches = later_micro_batches(e, s);
+    mega_program_step_block(p)->awaits_weights = mega_update_pending(e->update) > 0;
     if (e->watch.search != NULL) engine_search_before(e->watch.search);
     const mega_status st = s->forward ? train_forward(e, s) : mega_program_backward(p, s->slot);
     if (e->watch.search != NULL) engine_search_after(e, s);
@@ -119,13 +121,13 @@ static mega_status run_train_pass(mega_engine *e, const mega_schedule_pass *s, e
 }
 
 /* Sets what the programs read of this step, and zeroes the gradients that the first micro-batch does not overwrite. */
-void engine_step_begin(mega_engine *e, int64_t expected)
+void engine_step_begin(mega_engine *e, int64_t micro_batches)
 {
-    e->step.expected = expected;
+    e->step.expected_micro_batches = micro_batches;
     e->gradients.are_summed = false;
     const double factor = loss_factor(e);
     for (int c = 0; c < e->programs.chunks; c++) {
-        mega_step_block *block = mega_program_step(e->programs.chunk[c].train);
+        mega_step_block *block = mega_program_step_block(e->programs.chunk[c].train);
         block->seed = e->options.dropout_seed;
         block->step = (uint32_t)e->progress.iteration;
         block->loss_factor = factor;
@@ -141,23 +143,23 @@ mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *c
     engine_step_begin(e, engine_micro_batches(e));
     engine_losses_begin(e, sums);
     MEGA_TRY(stage_begin(&e->programs.stage, e->programs.schedule, passes));
-    clock_resume(clock, NULL);
+    clock_restart(clock, NULL);
     for (int64_t i = 0; i < passes; i++) {
         const mega_schedule_pass *s = &e->programs.schedule[i];
-        engine_note(e, s->forward ? "forward" : "backward", s->micro_batch);
+        engine_record_phase(e, s->forward ? "forward" : "backward", s->micro_batch);
         MEGA_TRY(stage_before(&e->programs.stage, s));
-        clock_waited(clock);
+        clock_add_wait(clock);
         MEGA_TRY(run_train_pass(e, s, sums));
         MEGA_TRY(stage_after(&e->programs.stage, s));
-        clock_ran(clock, s, s->micro_batch == pipeline.micro_batches - 1);
+        clock_add_pass(clock, s, s->micro_batch == pipeline.micro_batches - 1);
     }
     MEGA_TRY(stage_end(&e->programs.stage));
-    sums->are_late = engine_reads_late(e);
-    if (!sums->are_late) MEGA_TRY(step_keep_failure(sums, engine_losses_end(e, sums)));
-    clock_waited(clock);
+    sums->are_deferred = engine_defers_losses(e);
+    if (!sums->are_deferred) MEGA_TRY(step_keep_failure(sums, engine_losses_end(e, sums)));
+    clock_add_wait(clock);
     clock->result->micro_batches = pipeline.micro_batches;
     MEGA_TRY(engine_wait_reductions(e)); /* also after a failure: the next step starts them again */
-    clock_summed(clock);
+    clock_add_sum(clock);
     return sums->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&sums->failed);
 }
 
@@ -211,18 +213,18 @@ static mega_status train_batch(mega_engine *e, mega_step_result *out)
     step_clock clock = clock_start(e, &r);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
     MEGA_TRY(engine_begin_pass(e, read_batch(e, out)));
-    MEGA_TRY(engine_show_trained(e));
+    MEGA_TRY(engine_use_trained_weights(e));
     MEGA_TRY(engine_set_length(e));
-    clock_passes(&clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
+    clock_begin_passes(&clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
     /* If one rank fails in its passes, all return here, before they wait for each other. */
     MEGA_TRY(engine_agree(e, engine_run_schedule(e, &sums, &clock)));
     /* The sums begin when the last rank is there; with a pipeline, most of this wait is for the other stages. */
-    if (e->layout->pp.size > 1) clock_resume(&clock, NULL);
+    if (e->layout->pp.size > 1) clock_restart(&clock, NULL);
     MEGA_TRY(engine_finish_gradients(e, &sums, &r));
-    clock_summed(&clock);
-    clock_resume(&clock, CLOCK_BEFORE_STEP);
+    clock_add_sum(&clock);
+    clock_restart(&clock, CLOCK_BEFORE_STEP);
     MEGA_TRY(engine_update(e, &r));
-    clock_updated(&clock);
+    clock_add_update(&clock);
     e->micro.was_applied = !r.skipped;
     clock_end(&clock, mega_time_now() - clock.began);
     *out = r;
@@ -245,8 +247,8 @@ static mega_status run_evaluation_pass(mega_engine *e, const mega_schedule_pass 
     MEGA_TRY(step_keep_failure(sums, step_check_labels(e, p, 0, s->micro_batch)));
     engine_outputs_note(&e->programs.chunk[s->chunk], p, 0);
     if (e->watch.search != NULL) engine_search_after(e, s);
-    const double times = engine_evaluated_times(e, s->micro_batch);
-    if (times > 0) engine_losses_add(e, &e->programs.chunk[s->chunk].evaluate_io, times);
+    const double weight = engine_evaluation_weight(e, s->micro_batch);
+    if (weight > 0) engine_losses_add(e, &e->programs.chunk[s->chunk].evaluate_io, weight);
     return MEGA_OK;
 }
 
@@ -254,12 +256,12 @@ mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums)
 {
     const int64_t micro_batches = engine_micro_batches(e);
     const int64_t passes = micro_batches * e->programs.chunks;
-    MEGA_TRY(engine_show_average(e));
+    MEGA_TRY(engine_use_averaged_weights(e));
     engine_losses_begin(e, sums);
     mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
     MEGA_TRY(stage_begin(&e->programs.evaluate_stage, e->programs.schedule, passes));
     for (int64_t i = 0; i < passes; i++) {
-        engine_note(e, "evaluation", e->programs.schedule[i].micro_batch);
+        engine_record_phase(e, "evaluation", e->programs.schedule[i].micro_batch);
         MEGA_TRY(stage_before(&e->programs.evaluate_stage, &e->programs.schedule[i]));
         MEGA_TRY(run_evaluation_pass(e, &e->programs.schedule[i], sums));
         MEGA_TRY(stage_after(&e->programs.evaluate_stage, &e->programs.schedule[i]));
@@ -279,7 +281,7 @@ mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums)
     found.stops = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team));
     MEGA_TRY(engine_losses_reduce(e, e->layout->world.comm, "validation loss", &found));
     if (found.stops > 0) return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "the evaluation was interrupted by a signal");
-    engine_losses_evaluated(e, &found, &now);
+    engine_evaluation_losses(e, &found, &now);
     if (!isfinite(now.loss)) return engine_nonfinite_evaluation(e, now.loss);
     sums->loss += now.loss;
     sums->count += now.count;

@@ -10,16 +10,16 @@ step_clock clock_start(mega_engine *e, mega_step_result *result)
     return (step_clock){.e = e, .result = result, .began = now, .mark = now};
 }
 
-void clock_resume(step_clock *c, const char *memory)
+void clock_restart(step_clock *c, const char *memory)
 {
     if (memory != NULL) engine_monitor_memory(c->e, memory);
     c->mark = mega_time_now();
 }
 
-void clock_passes(step_clock *c, int64_t micro_batches, const char *memory)
+void clock_begin_passes(step_clock *c, int64_t micro_batches, const char *memory)
 {
     engine_monitor_begin(c->e, micro_batches);
-    clock_resume(c, memory);
+    clock_restart(c, memory);
 }
 
 /* A device is given its work ahead, so that times of the host are those of queueing. */
@@ -39,7 +39,7 @@ static double part(step_clock *c)
     return is_measured(c) ? c->mark - began : NAN;
 }
 
-void clock_waited(step_clock *c)
+void clock_add_wait(step_clock *c)
 {
     const double began = c->mark;
     c->result->waiting_s += part(c);
@@ -47,13 +47,13 @@ void clock_waited(step_clock *c)
         mega_profile_idle(c->e->watch.profile, "pipeline wait", began, c->mark);
 }
 
-void clock_passed(step_clock *c)
+void clock_mark_pass_end(step_clock *c)
 {
     c->ended = mega_time_now();
 }
 
 /* Sums of gradients within a backward (ZeRO 2 and 3, sums that overlap it) are not counted as backward. */
-void clock_ran(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch)
+void clock_add_pass(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch)
 {
     const double began = c->mark, whole = part(c);
     const double computed = c->ended > 0 && is_measured(c) ? c->ended - began : whole;
@@ -68,12 +68,12 @@ void clock_ran(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro
     engine_monitor_pass(c->e, pass->forward, is_last_micro_batch, &t);
 }
 
-void clock_summed(step_clock *c)
+void clock_add_sum(step_clock *c)
 {
     c->result->reduce_s += part(c);
 }
 
-void clock_updated(step_clock *c)
+void clock_add_update(step_clock *c)
 {
     c->result->optimizer_s = part(c);
 }

@@ -22,15 +22,15 @@ typedef struct step_clock {
 
 step_clock clock_start(mega_engine *e, mega_step_result *result); /* a step begins */
 /* The first pass of a step of this many micro-batches begins. */
-void clock_passes(step_clock *c, int64_t micro_batches, const char *memory);
-void clock_resume(step_clock *c,
-                  const char *memory); /* what came since the last part is not of the step. memory NULL: not logged */
-void clock_waited(step_clock *c);      /* the part that ends was a wait for other pipeline stages */
-void clock_passed(step_clock *c);      /* a pass has ended, and a wait for its sums begins */
-/* The part that ends was a pass, with the wait for its sums if clock_passed has been called. */
-void clock_ran(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch);
-void clock_summed(step_clock *c);              /* the part that ends was a sum of gradients over the ranks */
-void clock_updated(step_clock *c);             /* the part that ends was the update of the weights */
+void clock_begin_passes(step_clock *c, int64_t micro_batches, const char *memory);
+void clock_restart(step_clock *c,
+                   const char *memory);  /* what came since the last part is not of the step. memory NULL: not logged */
+void clock_add_wait(step_clock *c);      /* the part that ends was a wait for other pipeline stages */
+void clock_mark_pass_end(step_clock *c); /* a pass has ended, and a wait for its sums begins */
+/* The part that ends was a pass, with the wait for its sums if clock_mark_pass_end has been called. */
+void clock_add_pass(step_clock *c, const mega_schedule_pass *pass, bool is_last_micro_batch);
+void clock_add_sum(step_clock *c);             /* the part that ends was a sum of gradients over the ranks */
+void clock_add_update(step_clock *c);          /* the part that ends was the update of the weights */
 void clock_end(step_clock *c, double seconds); /* the step has ended; seconds: of all its parts */
 
 #endif

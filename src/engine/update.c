@@ -99,12 +99,12 @@ mega_status engine_make_update(mega_engine *e)
 
 /* ---- losses that the host learns of when the update is done ---- */
 
-bool engine_reads_late(const mega_engine *e)
+bool engine_defers_losses(const mega_engine *e)
 {
-    return e->memory.device != NULL && e->layout->world.size == 1 && mega_update_may_be_late(e->update);
+    return e->memory.device != NULL && e->layout->world.size == 1 && mega_update_can_defer_check(e->update);
 }
 
-static mega_check_losses late_losses(const mega_engine *e)
+static mega_check_losses deferred_losses(const mega_engine *e)
 {
     mega_check_losses l = {.sums = e->memory.losses, .count = e->model.num_losses};
     for (int i = 0; i < e->model.num_losses; i++)
@@ -114,13 +114,13 @@ static mega_check_losses late_losses(const mega_engine *e)
 }
 
 /* The losses of the step, and what depends on them. */
-static void take_losses(mega_engine *e, mega_step_result *r)
+static void read_deferred_losses(mega_engine *e, mega_step_result *r)
 {
     engine_sums sums = {.stops = 0};
     memcpy(sums.loss, mega_update_step_block(e->update)->sum, (size_t)e->model.num_losses * sizeof *sums.loss);
     r->loss = engine_losses_total(e, &sums, r->metric);
     e->gradients.correction = engine_correction(e, &sums, r);
-    e->step.are_losses_late = false;
+    e->step.are_losses_deferred = false;
 }
 
 /* ---- the two parts of the program ---- */
@@ -130,15 +130,15 @@ mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step
 {
     mega_update_step *u = mega_update_step_block(e->update);
     const size_t bytes = (size_t)e->model.num_losses * sizeof *sums->loss;
-    engine_note(e, "gradients", -1);
+    engine_record_phase(e, "gradients", -1);
     memcpy(u->sum, sums->loss, bytes);
     MEGA_TRY(mega_update_run(e->update, MEGA_UPDATE_SUMS));
     memcpy(sums->loss, u->sum, bytes);
-    if (!sums->are_late) r->loss = engine_losses_total(e, sums, r->metric);
-    e->step.are_losses_late = sums->are_late;
+    if (!sums->are_deferred) r->loss = engine_losses_total(e, sums, r->metric);
+    e->step.are_losses_deferred = sums->are_deferred;
     r->samples = r->micro_batches * e->options.micro_batch * e->layout->dp.size;
-    r->tokens = r->samples * e->lengths.now;
-    e->gradients = (engine_gradients){true, engine_correction(e, sums->are_late ? NULL : sums, r)};
+    r->tokens = r->samples * e->lengths.positions;
+    e->gradients = (engine_gradients){true, engine_correction(e, sums->are_deferred ? NULL : sums, r)};
     return MEGA_OK;
 }
 
@@ -157,7 +157,7 @@ static mega_status check_update_schedule(const mega_engine *e, double lr, double
 }
 
 /* Runs the second part of the update program: norm, check, update, publication of the weights. */
-static mega_status run_update(mega_engine *e, mega_step_result *r)
+static mega_status run_update_program(mega_engine *e, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
     double beta1, beta2;
@@ -168,18 +168,18 @@ static mega_status run_update(mega_engine *e, mega_step_result *r)
     MEGA_TRY(check_update_schedule(e, r->lr, r->weight_decay));
     r->loss_scale = engine_scale(e);
     u->loss = r->loss;
-    u->losses = e->step.are_losses_late ? late_losses(e) : (mega_check_losses){.sums = NULL};
+    u->losses = e->step.are_losses_deferred ? deferred_losses(e) : (mega_check_losses){.sums = NULL};
     u->correction = e->gradients.correction;
     u->clip = e->options.clip_grad;
     u->lr = r->lr;
     u->weight_decay = r->weight_decay;
     u->samples = r->samples;
-    u->expected = e->step.expected * e->options.micro_batch * e->layout->dp.size;
+    u->expected_samples = e->step.expected_micro_batches * e->options.micro_batch * e->layout->dp.size;
     const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) mega_update_clear(e->update); /* it is answered here */
     if (u->is_cut && e->layout->world.size > 1) return st; /* others have begun exchanges that this rank has not */
     MEGA_TRY(engine_agree(e, st));
-    if (e->step.are_losses_late) take_losses(e, r);
+    if (e->step.are_losses_deferred) read_deferred_losses(e, r);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
     engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;
@@ -201,9 +201,9 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
 
 mega_status engine_update(mega_engine *e, mega_step_result *r)
 {
-    engine_note(e, "norm and update", -1);
-    MEGA_TRY(engine_show_trained(e)); /* an evaluation may have come between */
-    MEGA_TRY(run_update(e, r));
+    engine_record_phase(e, "norm and update", -1);
+    MEGA_TRY(engine_use_trained_weights(e)); /* an evaluation may have come between */
+    MEGA_TRY(run_update_program(e, r));
     progress_advance(e, r);
     e->step.grad_norm = r->grad_norm;
     e->data.purpose = ENGINE_BATCH_NONE; /* its rows are used up */

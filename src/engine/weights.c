@@ -12,16 +12,16 @@ static mega_status show(mega_engine *e, bool average)
     MEGA_TRY(mega_update_wait(e->update));
     if (!mega_optimizer_show(e->optimizer, average)) return MEGA_OK;
     for (int c = 0; c < e->programs.chunks; c++) /* weights packed earlier in this step are outdated */
-        mega_program_step(e->programs.chunk[c].train)->keeps_packed = false;
+        mega_program_step_block(e->programs.chunk[c].train)->keeps_packed = false;
     return engine_agree(e, mega_params_publish(e->params));
 }
 
-mega_status engine_show_average(mega_engine *e)
+mega_status engine_use_averaged_weights(mega_engine *e)
 {
     return show(e, true);
 }
 
-mega_status engine_show_trained(mega_engine *e)
+mega_status engine_use_trained_weights(mega_engine *e)
 {
     return show(e, false);
 }
@@ -66,7 +66,7 @@ void engine_residuals_clear(mega_engine *e)
 
 /* ---- numbers ---- */
 
-mega_status engine_numbers_save(const mega_engine *e, json_t *root)
+mega_status engine_optimizer_numbers_save(const mega_engine *e, json_t *root)
 {
     const int count = mega_optimizer_num_numbers(e->optimizer);
     json_t *numbers = json_object();
@@ -79,7 +79,7 @@ mega_status engine_numbers_save(const mega_engine *e, json_t *root)
     return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
 }
 
-mega_status engine_numbers_load(mega_engine *e, const json_t *root)
+mega_status engine_optimizer_numbers_load(mega_engine *e, const json_t *root)
 {
     const json_t *numbers = json_object_get(root, "optimizer_numbers");
     for (int i = 0; i < mega_optimizer_num_numbers(e->optimizer); i++) {

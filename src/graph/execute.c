@@ -9,7 +9,7 @@
 
 /* Returns whether to skip computation: a program without a backward (evaluation, generation) stops computing once a
  * signal asks for it. It still sends its messages, with whatever they contain, because other ranks wait for them. */
-static bool execute_is_left(const mega_program *p)
+static bool execute_is_stopped(const mega_program *p)
 {
     return p->g->num_forward == p->g->num_ops && p->check == 0 && p->found == NULL &&
            mega_world_stops(p->world, mega_team_is_stopped(p->team));
@@ -18,7 +18,7 @@ static bool execute_is_left(const mega_program *p)
 /* An op of the caller's own is the host's: it reaches the device by copies, where the host cannot do so in place. */
 static mega_status run_custom(mega_program *p, const program_call *c)
 {
-    if (!execute_is_left(p)) c->kernel->run(&p->queue, c->args);
+    if (!execute_is_stopped(p)) c->kernel->run(&p->queue, c->args);
     mega_custom_collect(p, c->instruction, c->args);
     return MEGA_OK;
 }
@@ -27,7 +27,7 @@ static mega_status run_on_device(mega_program *p, const program_call *c, op_kind
 {
     if (mega_op_is_bucket(kind)) return mega_bucket_run(p, c->instruction, c->args);
     if (c->kernel == NULL) return mega_collective_run(p, c->instruction, c->args);
-    if (!execute_is_left(p)) c->kernel->run(&p->queue, c->args);
+    if (!execute_is_stopped(p)) c->kernel->run(&p->queue, c->args);
     return MEGA_OK;
 }
 
@@ -119,7 +119,7 @@ static mega_status run_range(mega_program *p, int slot, int begin, int end)
     const bool is_watched = probe->before != NULL || probe->ran != NULL || probe->made != NULL;
     if (is_watched || is_awaiting(p, begin) || !mega_recording_applies(p, begin)) return run_calls(p, slot, begin, end);
     MEGA_TRY(mega_comm_poll(p->world));
-    return execute_is_left(p) ? MEGA_OK : mega_recording_run(p, slot, begin, end);
+    return execute_is_stopped(p) ? MEGA_OK : mega_recording_run(p, slot, begin, end);
 }
 
 /* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of

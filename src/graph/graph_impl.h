@@ -68,8 +68,8 @@ typedef struct graph_tensor {
     int64_t classes;     /* i32, labels pass: labels, which are below this number; 0: no labels */
     int32_t weights;     /* of such labels: the input whose zeros exempt rows; 0: none */
     bool leaves_out;     /* of such labels: the host sets `weights` to 0 in rows of the ignored label */
-    bool is_checked_late; /* of such labels: by an instruction, not by the host */
-    bool has_ignored;     /* of such labels: `ignored` counts for no row; else -100 */
+    bool is_checked_by_op; /* of such labels: by an instruction, not by the host */
+    bool has_ignored;      /* of such labels: `ignored` counts for no row; else -100 */
     int32_t ignored;
     tensor_area area;    /* plan */
     size_t at;           /* plan: bytes from the start of its area */

@@ -416,7 +416,7 @@ bool mega_program_named_get(const mega_program *p, int number, mega_program_name
                                 .num_dims = t->shape.num_dims,
                                 .below = t->below,
                                 .classes = t->classes,
-                                .is_checked_late = t->is_checked_late,
+                                .is_checked_by_op = t->is_checked_by_op,
                                 .leaves_out = t->leaves_out,
                                 .ignored = t->has_ignored ? t->ignored : MEGA_IGNORED_LABEL};
     for (int i = 0; i < p->g->names.num_named && t->weights != 0; i++)
@@ -454,7 +454,7 @@ mega_dtype mega_program_acc_dtype(const mega_program *p)
     return p->g->acc;
 }
 
-mega_step_block *mega_program_step(mega_program *p)
+mega_step_block *mega_program_step_block(mega_program *p)
 {
     return &p->step;
 }

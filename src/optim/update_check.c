@@ -9,7 +9,7 @@ void mega_update_clear(mega_update *u)
     if (b != NULL) mega_device_write(&b->verdict, &none, sizeof none);
 }
 
-bool update_is_late(const mega_update *u)
+bool update_defers_check(const mega_update *u)
 {
     return u->step.losses.sums != NULL;
 }
@@ -27,16 +27,16 @@ mega_status update_check(mega_update *u)
                                .losses = s->losses};
     optimizer_run(u->optimizer, MEGA_KERNEL_check, &a);
     optimizer_make_numbers(u->optimizer, s->lr, s->weight_decay);
-    return update_is_late(u) ? MEGA_OK : update_learn(u);
+    return update_defers_check(u) ? MEGA_OK : update_read_verdict(u);
 }
 
-mega_status update_learn(mega_update *u)
+mega_status update_read_verdict(mega_update *u)
 {
     mega_update_step *s = &u->step;
     mega_update_block b;
     const mega_device_part part[] = {{&b, u->optimizer->block, sizeof b},
                                      {s->sum, s->losses.sums, (size_t)s->losses.count * 2 * sizeof *s->sum}};
-    mega_device_read_all(part, update_is_late(u) ? 2 : 1);
+    mega_device_read_all(part, update_defers_check(u) ? 2 : 1);
     MEGA_TRY(optimizer_agree_read(u->optimizer)); /* else what was read is no verdict, and no rank is to update */
     const double sums[] = {b.squares, b.zeros, b.not_finite};
     s->norm = optimizer_norm_result(sums);

@@ -103,8 +103,8 @@ const char *update_kind_name(update_kind kind); /* in the printed program and in
 
 /* update_check.c. Decides what becomes of the step: on all ranks alike, since they have the same numbers. */
 mega_status update_check(mega_update *u);
-/* Waits for the decision, and reads it. With update_is_late that is not done by the check but at the end. */
-mega_status update_learn(mega_update *u);
-bool update_is_late(const mega_update *u);
+/* Waits for the decision, and reads it. With update_defers_check that is not done by the check but at the end. */
+mega_status update_read_verdict(mega_update *u);
+bool update_defers_check(const mega_update *u);
 
 #endif

@@ -76,7 +76,7 @@ mega_update_step *mega_update_step_block(mega_update *u)
     return &u->step;
 }
 
-bool mega_update_may_be_late(const mega_update *u)
+bool mega_update_can_defer_check(const mega_update *u)
 {
     return u->optimizer->builtin != NULL && !optimizer_compresses(u->optimizer);
 }
@@ -218,7 +218,7 @@ static mega_status run_buffer(mega_update *u, const update_instruction *x)
 {
     const mega_param *p = mega_params_get(u->params, x->first_param);
     const double groups = (double)(u->step.samples / p->buffer_samples);
-    const double weighed = (double)(u->step.expected / p->buffer_samples);
+    const double weighed = (double)(u->step.expected_samples / p->buffer_samples);
     optimizer_update_buffer(u->optimizer, x->first_param, pow(1.0 - p->buffer_momentum, groups),
                             pow(1.0 - p->buffer_momentum, groups - weighed));
     return MEGA_OK;
@@ -265,7 +265,7 @@ static mega_status update_check_ready(const mega_update *u)
     if (u->scratch == NULL && mega_update_scratch_bytes(u) > 0)
         return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the program has no scratch memory yet; call "
                                          "mega_update_allocate first");
-    if (u->step.samples >= 0 && u->step.expected >= 0) return MEGA_OK;
+    if (u->step.samples >= 0 && u->step.expected_samples >= 0) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: fewer than 0 samples; expected some");
 }
 
@@ -351,5 +351,5 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
         u->step.is_cut = false;
         if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
-    return applies && update_is_late(u) ? update_learn(u) : MEGA_OK;
+    return applies && update_defers_check(u) ? update_read_verdict(u) : MEGA_OK;
 }

@@ -238,8 +238,8 @@ static mega_program *build(const golden_layer *l, mega_graph *g, const char *nam
     mega_program *p = NULL;
     need(mega_program_build(g, &o, &p));
     need(mega_program_allocate(p));
-    mega_program_step(p)->loss_factor = 1.0;
-    mega_program_step(p)->first_micro_batch = mega_program_step(p)->last_micro_batch = true;
+    mega_program_step_block(p)->loss_factor = 1.0;
+    mega_program_step_block(p)->first_micro_batch = mega_program_step_block(p)->last_micro_batch = true;
     (void)l;
     return p;
 }
@@ -335,7 +335,7 @@ static void run_by_position(const golden_layer *l)
     double *y = mega_calloc((size_t)(l->B * l->S * l->C), sizeof *y);
     int32_t *position = mega_program_tensor(p, "position_ids", 0);
     assert_true(filled != NULL && y != NULL);
-    mega_program_step(p)->kv_length = filled;
+    mega_program_step_block(p)->kv_length = filled;
     for (int64_t i = 0; i < l->S; i++) {
         for (int64_t b = 0; b < l->B; b++) {
             double *x = (double *)mega_program_tensor(p, "x", 0) + b * l->C;

@@ -172,7 +172,7 @@ static void blocks_agree_in(const json_t *golden, const json_t *row)
     const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "t5", .differentiate = true};
     need(mega_program_build(b.graph, &o, &m.program));
     need(mega_program_allocate(m.program));
-    mega_step_block *step = mega_program_step(m.program);
+    mega_step_block *step = mega_program_step_block(m.program);
     step->loss_factor = 1.0;
     step->first_micro_batch = step->last_micro_batch = true;
     set_inputs(&m);

@@ -67,9 +67,9 @@ static inline gpt_run gpt_run_make(const mega_transformer *m, const gpt_run_opti
                                      .name = o->evaluate ? "evaluate" : "train"};
     GPT_RUN_OK(mega_program_build(g, &po, &r.program));
     GPT_RUN_OK(mega_program_allocate(r.program));
-    mega_program_step(r.program)->seed = 99;
-    mega_program_step(r.program)->step = 3;
-    mega_program_step(r.program)->loss_factor = 1.0;
+    mega_program_step_block(r.program)->seed = 99;
+    mega_program_step_block(r.program)->step = 3;
+    mega_program_step_block(r.program)->loss_factor = 1.0;
     return r;
 }
 

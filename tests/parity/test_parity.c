@@ -61,7 +61,7 @@ static outcome step(const variant *v, const setting *s)
             ((float *)w)[i] = (float)rounded;
     }
     assert_int_equal(mega_params_publish(r.params), MEGA_OK);
-    mega_program_step(r.program)->loss_factor = 1.0 / (SAMPLES * SEQ);
+    mega_program_step_block(r.program)->loss_factor = 1.0 / (SAMPLES * SEQ);
     gpt_run_zero_gradients(&r);
     outcome out = {.count = mega_params_elements(r.params)};
     for (int64_t first = 0; first < SAMPLES; first += s->micro_batch) {

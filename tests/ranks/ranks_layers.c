@@ -248,7 +248,7 @@ static void open_run(run *r, int layer, mega_world *world, bool slabs)
         .backend = MEGA_BACKEND_PLAIN, .differentiate = true, .per_token_loss = true, .name = "layer", .world = world};
     need(mega_program_build(b.graph, &o, &r->program));
     need(mega_program_allocate(r->program));
-    mega_step_block *step = mega_program_step(r->program);
+    mega_step_block *step = mega_program_step_block(r->program);
     step->seed = 5;
     step->loss_factor = 0.5;
     step->first_micro_batch = step->last_micro_batch = true;

@@ -242,7 +242,7 @@ static void settle_labels(mega_graph *g, const label_graph *l, const label_uses 
         by_host = by_host && host_weights(l, &all->use[i]) == weights;
         if (t->classes == 0 || all->use[i].classes < t->classes) t->classes = all->use[i].classes;
     }
-    t->is_checked_late = !by_host;
+    t->is_checked_by_op = !by_host;
     t->weights = by_host ? weights : 0;
     for (int i = 0; i < all->count; i++) {
         if (!by_host) check_in_program(g, &all->use[i]);

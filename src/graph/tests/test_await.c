@@ -93,7 +93,7 @@ static void a_forward_waits_for_what_it_reads(void **state)
     mega_program_await_weights(k.program, wait, &k);
     const float expected = loss_of(&k);
     assert_int_equal(k.num_calls, 0); /* only where the step block says so */
-    mega_program_step(k.program)->awaits_weights = true;
+    mega_program_step_block(k.program)->awaits_weights = true;
     memset(mega_params_flat_weight(k.params), 0xFF, mega_params_bytes(k.params, MEGA_PARAMS_WEIGHTS)); /* NaN */
     assert_true(loss_of(&k) == expected);
     const int first = mega_params_get(k.params, 0)->bucket, second = mega_params_get(k.params, 1)->bucket;
@@ -117,7 +117,7 @@ static void a_failed_wait_ends_the_forward(void **state)
     begin(&k);
     k.fails = true;
     mega_program_await_weights(k.program, wait, &k);
-    mega_program_step(k.program)->awaits_weights = true;
+    mega_program_step_block(k.program)->awaits_weights = true;
     assert_int_equal(mega_program_forward(k.program, 0), MEGA_ERR_COMM);
     assert_int_equal(k.num_calls, 1);
     end(&k);

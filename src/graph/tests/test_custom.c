@@ -135,7 +135,7 @@ static void every_type_runs_on_every_thread(void **state)
         describe(&k, &self);
         need(build(&k, types[i]));
         need(mega_program_allocate(k.program));
-        mega_program_step(k.program)->loss_factor = T;
+        mega_program_step_block(k.program)->loss_factor = T;
         memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
         for (int t = 0; t < T; t++) ((float *)mega_program_tensor(k.program, "weights", 0))[t] = (float)t;
         need(mega_program_forward(k.program, 0));

@@ -68,8 +68,8 @@ static void fill(float *out, int64_t count, double phase, double size)
 
 static void run_micro_batch(built_program *k, int number, bool is_first)
 {
-    mega_program_step(k->program)->first_micro_batch = is_first;
-    mega_program_step(k->program)->last_micro_batch = number == MICRO_BATCHES - 1;
+    mega_program_step_block(k->program)->first_micro_batch = is_first;
+    mega_program_step_block(k->program)->last_micro_batch = number == MICRO_BATCHES - 1;
     fill(mega_program_tensor(k->program, "x", 0), ROWS * WIDTH, number, 1);
     fill(mega_program_tensor(k->program, "seed", 0), ROWS * WIDTH, 5 + number, 0.1 * (number + 1));
     need(mega_program_forward(k->program, 0));

@@ -191,7 +191,7 @@ static bench *bench_make(const op_case *c, sizes s, mega_dtype dtype, mega_backe
     need(mega_program_allocate(b->program));
     b->kv_length[0] = 5;
     b->kv_length[1] = 2;
-    *mega_program_step(b->program) =
+    *mega_program_step_block(b->program) =
         (mega_step_block){.seed = 3, .step = 4, .loss_factor = 0.75, .kv_length = b->kv_length};
     return b;
 }

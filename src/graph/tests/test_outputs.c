@@ -45,7 +45,7 @@ static void build(bench *k, mega_dtype dtype, bool differentiate, bool per_token
     k->b.graph = NULL;
     need(mega_program_build(g, &o, &k->program));
     need(mega_program_allocate(k->program));
-    mega_program_step(k->program)->loss_factor = 0.75;
+    mega_program_step_block(k->program)->loss_factor = 0.75;
     void *x = mega_program_tensor(k->program, "x", 0);
     for (int i = 0; i < T * C; i++) {
         const double v = sin(1.0 + i);

@@ -60,7 +60,7 @@ static void fill(const built_program *k, int number)
 /* Runs steps of two micro-batches each; the weights change between steps. */
 static void run(built_program *k, float loss[4])
 {
-    mega_step_block *step = mega_program_step(k->program);
+    mega_step_block *step = mega_program_step_block(k->program);
     step->keeps_packed = true;
     for (int i = 0; i < 4; i++) {
         step->first_micro_batch = i % 2 == 0;

@@ -249,7 +249,7 @@ static mega_program *program_of(const mega_builder *b, const char *name)
 static void run_chunks(mega_program *p, const double *x, double *y)
 {
     int32_t filled[1] = {0};
-    mega_program_step(p)->kv_length = filled;
+    mega_program_step_block(p)->kv_length = filled;
     for (; filled[0] < LENGTH; filled[0] += REAL) {
         double *in = mega_program_tensor(p, "x", 0);
         for (int i = 0; i < CHUNK * C; i++) {

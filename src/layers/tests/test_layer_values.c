@@ -106,7 +106,7 @@ static void gradients_of_a_convolutional_network(void **state)
     bench_build(&k, true);
     fill(&k, "x", B * S * C);
     memcpy(mega_program_tensor(k.program, "labels", 0), (int32_t[B]){4, 1}, B * sizeof(int32_t));
-    mega_program_step(k.program)->loss_factor = 1;
+    mega_program_step_block(k.program)->loss_factor = 1;
     assert_int_equal(mega_params_count(k.params), sizeof names / sizeof *names);
     memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
     need(mega_program_forward(k.program, 0));

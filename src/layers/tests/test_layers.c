@@ -69,7 +69,7 @@ static void run(describe_layer *describe, int rank, int size, double *y)
     const mega_program_options o = {.backend = MEGA_BACKEND_PLAIN, .name = "layer"};
     need(mega_program_build(b.graph, &o, &p));
     need(mega_program_allocate(p));
-    mega_program_step(p)->seed = 5;
+    mega_program_step_block(p)->seed = 5;
     float random[T * C];
     mega_kit_normal(random, T * C, 3);
     for (int i = 0; i < T * C; i++) ((double *)mega_program_tensor(p, "x", 0))[i] = (double)random[i];

@@ -32,7 +32,7 @@ static void stage_build(stage *s, const mega_transformer *m, int64_t rows, mega_
     const mega_program_options o = {.name = "stage", .states_of = s->prefill};
     need(mega_program_build(g, &o, out));
     need(mega_program_allocate(*out));
-    mega_program_step(*out)->kv_length = s->length;
+    mega_program_step_block(*out)->kv_length = s->length;
 }
 
 static void stage_open(stage *s, const mega_transformer *m, int rank, int stages)

@@ -371,7 +371,7 @@ static void seed_step_and_sample_draw_other_masks(void **state)
     o.seq = 16;
     m.hidden_dropout = m.attention_dropout = 0.25;
     gpt_run r = gpt_run_make(&m, &o);
-    mega_step_block *step = mega_program_step(r.program);
+    mega_step_block *step = mega_program_step_block(r.program);
     show_masks(&r, &notes);
     mask_get(&notes, 1, first);
     for (int i = 0; i < 3; i++) {
@@ -467,7 +467,7 @@ static void generation_gives_the_logits_of_the_whole_forward(void **state)
             .backend = MEGA_BACKEND_PLAIN, .name = k == 0 ? "prefill" : "decode", .states_of = program[0]};
         GPT_RUN_OK(mega_program_build(g, &po, &program[k]));
         GPT_RUN_OK(mega_program_allocate(program[k]));
-        mega_program_step(program[k])->kv_length = length;
+        mega_program_step_block(program[k])->kv_length = length;
     }
     gpt_run_fill(&r, 0, 2);
     int32_t *const tokens = mega_program_tensor(r.program, "tokens", 0);

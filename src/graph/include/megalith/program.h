@@ -78,7 +78,7 @@ typedef struct mega_program_named {
     int64_t classes;
     int32_t ignored;
     const char *weights;
-    bool leaves_out, is_checked_late;
+    bool leaves_out, is_checked_by_op;
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
 /* Labels that are no classes, in rows of another weight than 0. */
@@ -124,7 +124,7 @@ void mega_program_forget_given(mega_program *p, int slot);
 mega_dtype mega_program_acc_dtype(const mega_program *p); /* dtype of outputs documented as "acc" */
 /* The caller's step block, in host memory. A run begins with a copy of it, and of the lengths that it points to, into
  * device memory, which kernels read. */
-mega_step_block *mega_program_step(mega_program *p);
+mega_step_block *mega_program_step_block(mega_program *p);
 /* Writes the tables that ops have (the frequencies of rope) into the memory of the program. mega_program_allocate has
  * done so; a caller that overwrote this memory does it again. */
 void mega_program_write_tables(mega_program *p);

@@ -39,12 +39,13 @@ typedef struct mega_update_step {
     /* read by MEGA_UPDATE_APPLY */
     double loss;       /* of the step; only whether it is finite matters */
     double correction; /* factor from the numbers in memory to the gradients */
-    /* sums not NULL (mega_update_may_be_late): instead of `loss`. The check is then not waited for: what is written
+    /* sums not NULL (mega_update_can_defer_check): instead of `loss`. The check is then not waited for: what is written
      * below, and `sum`, is there when all has been done, of which a verdict that is bad undoes nothing. */
     mega_check_losses losses;
     double clip; /* global norm above which gradients are scaled down; 0: no clipping */
     double lr, weight_decay;
-    int64_t samples, expected; /* of this step, over all ranks of dp; those for which ops scaled sums of buffers */
+    int64_t samples,
+        expected_samples; /* of this step, over all ranks of dp; those for which ops scaled sums of buffers */
     /* written by MEGA_UPDATE_APPLY, alike on all ranks */
     mega_norm_result norm; /* of the gradients in memory */
     double grad_norm;      /* of the gradients */
@@ -65,7 +66,7 @@ void mega_update_allocate(mega_update *u, void *scratch);
 mega_update_step *mega_update_step_block(mega_update *u);
 /* Whether all that follows the check is work of kernels, which a bad verdict holds off: on one rank, with an optimizer
  * of the library. */
-bool mega_update_may_be_late(const mega_update *u);
+bool mega_update_can_defer_check(const mega_update *u);
 int mega_update_num_instructions(const mega_update *u);
 /* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
  * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
