@@ -176,8 +176,8 @@ void engine_drop_lengths(mega_engine *e)
     free_overflow(l);
 }
 
-/* What the engine has told the programs that were in place before. */
-static void tell_programs(mega_engine *e)
+/* Gives new training programs what the ones before them had: waits, profile and observer. */
+static void connect_programs(mega_engine *e)
 {
     const engine_lengths *l = &e->lengths;
     for (int c = 0; c < e->programs.chunks; c++) {
@@ -199,11 +199,11 @@ static void return_to_whole(mega_engine *e)
         mega_program_write_tables(e->programs.chunk[c].whole);
         resident.used += mega_program_region_bytes(e->programs.chunk[c].whole).resident;
     }
-    tell_programs(e);
+    connect_programs(e);
 }
 
 /* Local. */
-static mega_status take_length(mega_engine *e, int64_t positions)
+static mega_status set_length(mega_engine *e, int64_t positions)
 {
     engine_lengths *l = &e->lengths;
     shorter s = {.needs = {.resident = 0}};
@@ -221,16 +221,16 @@ static mega_status take_length(mega_engine *e, int64_t positions)
     l->positions = positions;
     l->cost = s.cost;
     MEGA_TRY(stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0));
-    tell_programs(e);
+    connect_programs(e);
     return MEGA_OK;
 }
 
 mega_status engine_set_length(mega_engine *e)
 {
     const int64_t positions = engine_length_of(e, e->progress.iteration + 1);
-    if (positions == e->lengths.now) return MEGA_OK;
+    if (positions == e->lengths.positions) return MEGA_OK;
     engine_record_phase(e, "building the programs of another length", -1);
-    const mega_status st = engine_agree(e, take_length(e, positions));
+    const mega_status st = engine_agree(e, set_length(e, positions));
     if (st != MEGA_OK) return_to_whole(e); /* on all ranks: the next step tries again */
     mega_memory_trim();
     return st;

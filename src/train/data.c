@@ -279,7 +279,7 @@ static mega_status collate_training(void *user, mega_batch *batch)
     return d->collate != NULL ? d->collate(d->user, batch) : MEGA_OK;
 }
 
-void train_give_data(trainer *t)
+void train_set_training_data(trainer *t)
 {
     t->training_data = (mega_dataset){.count = INT64_MAX,
                                       .read = read_training,

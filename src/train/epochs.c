@@ -82,7 +82,7 @@ mega_status train_epochs_check_batch(const trainer *t)
     return MEGA_MISTAKE(
         "--load %s: its steps have %lld samples, and those of this run %lld: steps would be counted as other "
         "epochs; give the same batch (%s), or begin anew from its weights with %s %s",
-        cfg->load, there, here, t->task->course->batch, t->task->course->weights, cfg->load);
+        cfg->load, there, here, t->task->course->batch_options, t->task->course->weights_option, cfg->load);
 }
 
 mega_status train_read_texts(trainer *t)
@@ -99,7 +99,7 @@ mega_status train_read_texts(trainer *t)
     if (t->task->read_tokenizer != NULL && t->text.words == NULL) return MEGA_OK; /* the tokenizer was refused */
     for (size_t i = 0; i < MEGA_COUNT(needed); i++)
         if (mega_options_is_faulty(cfg->engine.options, needed[i])) return MEGA_OK;
-    train_note(t, "tokenizing the texts");
+    train_record_phase(t, "tokenizing the texts");
     MEGA_TRY(read_in_turn(t, &o));
     return count_steps(t);
 }
@@ -130,12 +130,12 @@ static mega_status run_epoch_evaluation(trainer *t, mega_step_result *r, bool *i
 {
     const mega_dataset d = t->task->dataset(&t->data[MEGA_SPLIT_VALID]);
     bool late;
-    train_note(t, "evaluating the validation set");
+    train_record_phase(t, "evaluating the validation set");
     if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
     const mega_status st = mega_engine_evaluate_quietly(t->engine, &d, 0, r);
     *is_whole = st == MEGA_OK;
-    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
-    return train_ask_ranks(t, 0, &late); /* sets t->stop to the signal */
+    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_save_after_failure(t, st));
+    return train_poll_ranks(t, 0, &late); /* sets t->stop to the signal */
 }
 
 /* Returns the number of the epoch that the last step belongs to, from 0. */
@@ -175,7 +175,7 @@ static mega_status evaluate_epoch(trainer *t)
     return st;
 }
 
-void train_finish_epoch(trainer *t)
+void train_end_epoch(trainer *t)
 {
     t->epochs.finished_loss = epoch_loss(t);
     t->epochs.loss = 0;
@@ -187,7 +187,7 @@ static mega_status epochs_after(trainer *t)
     char tag[32];
     if (!train_ends_epoch(t)) return MEGA_OK;
     MEGA_TRY(evaluate_epoch(t));
-    train_finish_epoch(t);
+    train_end_epoch(t);
     snprintf(tag, sizeof tag, "epoch_%lld", (long long)epoch_of(t));
     return t->cfg->clm.saves_epochs && t->stop == 0 ? train_save_as(t, tag, true) : MEGA_OK;
 }
@@ -260,13 +260,13 @@ static mega_status epochs_end(trainer *t)
 const train_course train_by_epochs = {
     .in_epochs = true,
     .shares_texts = true,
-    .save = "--output_dir",
-    .go_on = "--resume_from_checkpoint",
-    .begin_anew = "--overwrite_output_dir",
-    .batch = "--per_device_train_batch_size, --gradient_accumulation_steps, the number of ranks",
-    .weights = "--model_name_or_path",
-    .losses = "the losses above",
-    .length = "--num_train_epochs, the training file and the batch",
+    .save_option = "--output_dir",
+    .load_option = "--resume_from_checkpoint",
+    .restart_option = "--overwrite_output_dir",
+    .batch_options = "--per_device_train_batch_size, --gradient_accumulation_steps, the number of ranks",
+    .weights_option = "--model_name_or_path",
+    .losses_in_log = "the losses above",
+    .length_options = "--num_train_epochs, the training file and the batch",
     .begin = epochs_begin,
     .after = epochs_after,
     .end = epochs_end};

@@ -49,11 +49,11 @@ static mega_status evaluate_run(trainer *t, int split, mega_loss_sums *sums, boo
         const mega_status st =
             mega_engine_evaluate_part(t->engine, &data, first + done, cfg->engine.optim.micro_batch_size, sums);
         is_left = st == MEGA_ERR_INTERRUPTED;
-        if (!is_left) MEGA_TRY(train_keep(t, st));
+        if (!is_left) MEGA_TRY(train_save_after_failure(t, st));
         done += is_left ? 0 : cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size;
         evaluate_show(t, &shown, done, total);
     }
-    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
+    MEGA_TRY(train_poll_ranks(t, 0, &late)); /* sets t->stop to the signal */
     if (t->io->status == NULL) mega_progress_end(&shown, 0, (uint64_t)total);
     if (moves) progress->consumed_valid_samples += total;
     *is_whole = !is_left;

@@ -15,12 +15,12 @@ mega_status train_agree(const trainer *t, mega_status st)
     return t->world == NULL ? st : mega_comm_agree(mega_world_comm(t->world), st);
 }
 
-void train_note(const trainer *t, const char *phase)
+void train_record_phase(const trainer *t, const char *phase)
 {
     mega_record_long_phase(mega_world_record(t->world), phase);
 }
 
-mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
+mega_status train_poll_ranks(trainer *t, double minutes, bool *late)
 {
     const mega_train_options *cfg = t->cfg;
     int32_t word[3] = {t->io->stop != NULL ? (int32_t)*t->io->stop : 0, 0, mega_lock_is_lost(t->saves.lock)};
@@ -32,10 +32,10 @@ mega_status train_ask_ranks(trainer *t, double minutes, bool *late)
     return word[2] != 0 ? train_agree(t, mega_lock_check(t->saves.lock)) : MEGA_OK;
 }
 
-mega_status train_stop_check(trainer *t, const char *what)
+mega_status train_check_stop(trainer *t, const char *what)
 {
     bool late;
-    MEGA_TRY(train_ask_ranks(t, 0, &late));
+    MEGA_TRY(train_poll_ranks(t, 0, &late));
     if (t->stop == 0) return MEGA_OK;
     return train_agree(t, MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal", what));
 }
@@ -51,7 +51,7 @@ int64_t train_frozen_count(const trainer *t)
     return frozen;
 }
 
-static void say_frozen(const trainer *t)
+static void log_frozen(const trainer *t)
 {
     char a[32], b[32];
     const int64_t frozen = train_frozen_count(t), all = mega_params_logical_count(mega_engine_whole(t->engine));
@@ -61,7 +61,7 @@ static void say_frozen(const trainer *t)
 }
 
 /* Prints Megatron's line for each rank that has different parameters. */
-mega_status train_say_parameters(const trainer *t)
+mega_status train_log_parameters(const trainer *t)
 {
     const mega_axis *tp = &mega_engine_layout(t->engine)->tp, *pp = &mega_engine_layout(t->engine)->pp;
     const int64_t mine = mega_params_local_count(mega_engine_params(t->engine));
@@ -75,11 +75,11 @@ mega_status train_say_parameters(const trainer *t)
         char line[160];
         snprintf(line, sizeof line, " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %lld",
                  i % tp->size, i / tp->size, (long long)all[i]);
-        (t->cfg->print_options ? train_asked : train_lines)(t, line);
+        (t->cfg->print_options ? train_line_always : train_lines)(t, line);
     }
     if (shown < count && st == MEGA_OK)
         train_line(t, " > and of %d more ranks (--print-options lists them)", count - shown);
-    if (st == MEGA_OK) say_frozen(t);
+    if (st == MEGA_OK) log_frozen(t);
     mega_free(all);
     return st;
 }

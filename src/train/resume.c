@@ -150,7 +150,7 @@ static mega_status take_order(train_stored *s, const json_t *order)
  * metrics of the original run. An evaluation belongs to the original run. */
 static bool continues(const trainer *t)
 {
-    return t->cfg->save == NULL ? t->cfg->skip_train : train_goes_on(t->cfg);
+    return t->cfg->save == NULL ? t->cfg->skip_train : train_continues_save(t->cfg);
 }
 
 static mega_status read_stored(trainer *t, const json_t *root, const json_t *now)

@@ -223,7 +223,7 @@ mega_status train_save(trainer *t)
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     if (t->cfg->save == NULL || t->saves.iteration == iteration) return MEGA_OK;
     snprintf(tag, sizeof tag, "step_%lld", (long long)iteration);
-    return train_save_as(t, !t->task->course->is_megatrons ? tag : NULL, true);
+    return train_save_as(t, !t->task->course->is_as_megatron ? tag : NULL, true);
 }
 
 /* With --restart, once a checkpoint of this run is whole. What cannot be removed is tried again at the next save. A run
@@ -276,7 +276,7 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     train_line(t, "saving checkpoint at iteration %7lld to %s", (long long)iteration, t->cfg->save);
-    train_note(t, "saving the checkpoint");
+    train_record_phase(t, "saving the checkpoint");
     train_trace_retry(t, false);
     train_monitor_flush(t); /* the metrics up to here must be on disk before the checkpoint from which a run resumes */
     const mega_status st = save_write_folder(t, tag, is_whole);
@@ -294,7 +294,7 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole)
     return MEGA_OK;
 }
 
-mega_status train_keep(trainer *t, mega_status st)
+mega_status train_save_after_failure(trainer *t, mega_status st)
 {
     const bool is_of_data = all_know(t, st) && st != MEGA_ERR_NUMERIC && st != MEGA_ERR_INTERRUPTED;
     const bool has_trained = mega_engine_progress_get(t->engine)->iteration > t->first_iteration;

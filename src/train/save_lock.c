@@ -47,11 +47,12 @@ static mega_status check_restart(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     const train_course *c = t->task->course;
     if (cfg->save == NULL || cfg->skip_train)
-        return MEGA_MISTAKE("%s begins anew in the folder of %s, and %s; leave it out", c->begin_anew, c->save,
+        return MEGA_MISTAKE("%s begins anew in the folder of %s, and %s; leave it out", c->restart_option,
+                            c->save_option,
                             cfg->save == NULL ? "none is given" : "nothing is saved where nothing is trained");
-    if (!train_goes_on(cfg)) return MEGA_OK;
+    if (!train_continues_save(cfg)) return MEGA_OK;
     return MEGA_MISTAKE("%s begins anew in %s %s, and %s %s goes on from a checkpoint there; give one of the two",
-                        c->begin_anew, c->save, cfg->save, c->go_on, cfg->load);
+                        c->restart_option, c->save_option, cfg->save, c->load_option, cfg->load);
 }
 
 /* What is saved within a checkpoint would be loaded in its place. */
@@ -62,14 +63,14 @@ static mega_status check_is_no_checkpoint(const trainer *t)
     mega_free(mark);
     if (!is_one) return MEGA_OK;
     return MEGA_MISTAKE("%s %s: it is a checkpoint itself; give the folder that holds it, or another one",
-                        t->task->course->save, t->cfg->save);
+                        t->task->course->save_option, t->cfg->save);
 }
 
 /* run_clm may have kept its model alone, which no run goes on from. */
 static bool can_go_on(const trainer *t)
 {
     const char *save = t->cfg->save;
-    if (t->task->course->is_megatrons || !train_is_ended_clm(save)) return true;
+    if (t->task->course->is_as_megatron || !train_is_ended_clm(save)) return true;
     char *state = train_find_state(save, -1);
     mega_free(state);
     return state != NULL;
@@ -88,25 +89,25 @@ static mega_status refuse_used(const trainer *t, const char *found)
                   "%s %s: it holds the model of a run that has ended (%s), without the state of its training: "
                   "two runs would be mixed, and checkpoints replaced; give another folder, to which %s %s trains "
                   "these weights further, or %s to begin anew, which removes %s after this run's first save",
-                  c->save, cfg->save, found, c->weights, cfg->save, c->begin_anew, removed)
+                  c->save_option, cfg->save, found, c->weights_option, cfg->save, c->restart_option, removed)
             : MEGA_MISTAKE(
                   "%s %s: it holds checkpoints (%s), and this run does not go on from them: two runs would be "
                   "mixed, and checkpoints replaced; give %s %s%s to go on, another folder, or %s to begin anew, "
                   "which removes %s after this run's first save",
-                  c->save, cfg->save, found, c->go_on, cfg->save,
-                  cfg->finetune && c->is_megatrons ? " without --finetune" : "", c->begin_anew, removed);
+                  c->save_option, cfg->save, found, c->load_option, cfg->save,
+                  cfg->finetune && c->is_as_megatron ? " without --finetune" : "", c->restart_option, removed);
     mega_buffer_fini(&all);
     return st;
 }
 
-mega_status train_check_used(const trainer *t)
+mega_status train_check_save_is_unused(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     char *found = NULL;
     if (!train_is_first(t)) return MEGA_OK;
     if (saves(t)) MEGA_TRY(check_is_no_checkpoint(t));
     if (cfg->restart) return check_restart(t);
-    if (!saves(t) || train_goes_on(cfg)) return MEGA_OK;
+    if (!saves(t) || train_continues_save(cfg)) return MEGA_OK;
     MEGA_TRY(mega_checkpoint_used(cfg->save, &found));
     if (found == NULL) return MEGA_OK;
     const mega_status st = refuse_used(t, mega_path_base(found));
@@ -114,7 +115,7 @@ mega_status train_check_used(const trainer *t)
     return st;
 }
 
-mega_status train_check_foreign(const trainer *t)
+mega_status train_check_other_programs(const trainer *t)
 {
     const bool resumes = t->checkpoint != NULL && !t->cfg->finetune;
     if (!saves(t) || !mega_folder_exists(t->cfg->save)) return MEGA_OK;

@@ -114,10 +114,8 @@ bool train_names_tokenizer(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     return cfg->clm.tokenizer_folder != NULL || mega_text_names_files(&cfg->text) ||
-           (!mega_tokenizer_needs_model(cfg->text.tokenizer_type) &&
-            mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
-            strcmp(cfg->text.tokenizer_type, "GPT2BPETokenizer") != 0 &&
-            strncmp(cfg->text.tokenizer_type, "BertWordPiece", 13) != 0);
+           (mega_options_was_set(cfg->engine.options, "tokenizer_type") &&
+            !mega_tokenizer_needs_file(cfg->text.tokenizer_type));
 }
 
 /* Keeps generation_config.json for the folders that this run saves, unless their config.json will name another end of
@@ -184,7 +182,7 @@ mega_status train_open_tokenizer(trainer *t)
     return MEGA_OK;
 }
 
-void train_say_tokenizer(const trainer *t)
+void train_log_tokenizer(const trainer *t)
 {
     const long long padded = (long long)t->cfg->model.padded_vocab_size, real = (long long)t->text.vocab_rows;
     train_line(t, "> building %s tokenizer ...", mega_tokenizer_type(t->text.tokenizer));
@@ -249,7 +247,7 @@ mega_status train_build_engine(trainer *t)
     o.world = t->world;
     t->batch = o.batch;
     count_iterations(t);
-    train_give_data(t);
+    train_set_training_data(t);
     return train_create_engine(t, &t->engine, &t->network, &o);
 }
 
@@ -310,7 +308,7 @@ static mega_engine_load_options load_options(const mega_train_options *cfg)
 /* Where a schedule differs in its length and no option says that in steps, names the options which it follows from. */
 static mega_status name_length(const trainer *t, mega_status st)
 {
-    const char *options = t->task->course->length;
+    const char *options = t->task->course->length_options;
     if (st != MEGA_ERR_USAGE || options == NULL || strstr(mega_error_message(), "samples of decay") == NULL) return st;
     mega_error_record failure;
     mega_error_get(&failure);
@@ -331,7 +329,7 @@ mega_status train_check_state(const trainer *t)
     return name_length(t, mega_engine_check_load(&o, t->checkpoint, &how));
 }
 
-static void say_schedule(const trainer *t)
+static void log_schedule(const trainer *t)
 {
     const mega_lr_schedule *s = mega_engine_schedule(t->engine);
     const mega_step_schedule *steps = mega_engine_step_schedule(t->engine);
@@ -372,7 +370,7 @@ static mega_status load_checkpoint_or_folder(trainer *t)
     t->cfg->consumed_valid_samples = p->consumed_valid_samples;
     train_line(t, " checkpoint version 3.0");
     train_line(t, "  successfully loaded checkpoint from %s at iteration %lld", folder, (long long)iteration);
-    if (cfg->use_checkpoint_opt_param_scheduler && !cfg->skip_train) say_schedule(t);
+    if (cfg->use_checkpoint_opt_param_scheduler && !cfg->skip_train) log_schedule(t);
     if (loaded.resumed) MEGA_TRY(train_read_stored(t));
     if (!cfg->skip_train && !loaded.optimizer && loaded.resumed && !cfg->no_load_optim)
         mega_warn("checkpoint %s: it holds no optimizer state (--no-save-optim); the moments start at zero", folder);
@@ -409,7 +407,7 @@ bool train_is_deepscale(const mega_train_options *cfg)
     return typed != NULL && strncmp(typed, "--deepscale", 11) == 0;
 }
 
-static void say_missing(const trainer *t)
+static void log_missing(const trainer *t)
 {
     if (train_is_deepscale(t->cfg)) train_line(t, "Unable to load checkpoint.");
     train_line(t, "WARNING: could not find the metadata file %s/latest_checkpointed_iteration.txt", t->cfg->load);
@@ -419,7 +417,7 @@ static void say_missing(const trainer *t)
 mega_status train_load(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
-    if (t->checkpoint == NULL && cfg->load != NULL) say_missing(t);
+    if (t->checkpoint == NULL && cfg->load != NULL) log_missing(t);
     if (t->checkpoint == NULL) return mega_engine_initialize(t->engine, (uint32_t)cfg->engine.seed);
     MEGA_TRY(load_checkpoint_or_folder(t));
     count_iterations(t);

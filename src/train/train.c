@@ -12,15 +12,15 @@ static mega_status build_model(trainer *t)
     const mega_optim_options *o = &t->cfg->engine.optim;
     const bool counts_steps = o->scheduler.kind != MEGA_SCHEDULER_NONE;
     const char *style = counts_steps ? mega_scheduler_name(o->scheduler.kind) : mega_lr_style_name(o->lr_decay_style);
-    MEGA_TRY(train_say_parameters(t));
-    MEGA_TRY(train_agree(t, train_say_model(t)));
+    MEGA_TRY(train_log_parameters(t));
+    MEGA_TRY(train_agree(t, train_log_model(t)));
     if (t->cfg->engine.deepspeed)
         train_line(t, "%s is enabled.", train_is_deepscale(t->cfg) ? "DeepScale" : "DeepSpeed");
     if (!t->cfg->skip_train && t->io->is_detailed) train_line(t, "> learning rate decay style: %s", style);
     MEGA_TRY(train_agree(t, mega_engine_allocate(t->engine)));
     MEGA_TRY(train_agree(t, mega_engine_compare_ranks(t->engine)));
-    MEGA_TRY(train_stop_check(t, "the start of the run"));
-    train_note(t, "loading the checkpoint");
+    MEGA_TRY(train_check_stop(t, "the start of the run"));
+    train_record_phase(t, "loading the checkpoint");
     MEGA_TRY(train_agree(t, train_load(t)));
     MEGA_TRY(train_agree(t, train_identify(t)));
     train_warn_of_newer(t);
@@ -31,11 +31,11 @@ static mega_status build_model(trainer *t)
 static mega_status set_up(trainer *t)
 {
     MEGA_TRY(train_check(t));
-    MEGA_TRY(train_stop_check(t, "the start of the run"));
-    MEGA_TRY(train_make_places(t));
-    MEGA_TRY(train_agree(t, train_say_start(t)));
+    MEGA_TRY(train_check_stop(t, "the start of the run"));
+    MEGA_TRY(train_make_output_folders(t));
+    MEGA_TRY(train_agree(t, train_log_start(t)));
     MEGA_TRY(build_model(t));
-    train_note(t, "opening the data");
+    train_record_phase(t, "opening the data");
     MEGA_TRY(train_open_data(t));
     train_datetime(t, "after dataloaders are built");
     MEGA_TRY(train_agree(t, train_monitor_open(t)));
@@ -55,7 +55,7 @@ static mega_status iterate(trainer *t)
     mega_norm_result params = {.norm = NAN};
     const mega_profile_moment began = mega_profile_now(t->team);
     const bool profiled = train_profile_begin(t);
-    MEGA_TRY(train_keep(t, mega_engine_train_batch(t->engine, &r)));
+    MEGA_TRY(train_save_after_failure(t, mega_engine_train_batch(t->engine, &r)));
     const mega_profile_moment ended = mega_profile_now(t->team);
     const double step_s = ended.at - began.at;
     if (profiled) MEGA_TRY(train_profile_end(t, began, ended));
@@ -97,12 +97,12 @@ static mega_status after_iteration(trainer *t, bool *left)
     const double minutes = (mega_time_now() - t->began) / 60;
     char text[96];
     bool late;
-    if (t->task->course->is_megatrons && iteration % cfg->eval_interval == 0) {
+    if (t->task->course->is_as_megatron && iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
         MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
     }
     if (t->task->course->after != NULL) MEGA_TRY(t->task->course->after(t));
-    MEGA_TRY(train_ask_ranks(t, minutes, &late));
+    MEGA_TRY(train_poll_ranks(t, minutes, &late));
     if (t->stop != 0) {
         *left = true;
         t->io->stop_line(t->stop, text, sizeof text);
@@ -122,18 +122,14 @@ static mega_status after_iteration(trainer *t, bool *left)
 }
 
 /* Names the option that leaves out the training: tasks has --epochs 0 for it. */
-static const char *why_untrained(const trainer *t)
-{
-    return mega_train_classifies(t->cfg) ? "--epochs 0" : "--skip-train";
-}
-
 static mega_status training_train(trainer *t, bool *left)
 {
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     t->log.has_described = true;
     if (t->io->began != NULL) t->io->began(t->io->user);
     if (t->cfg->skip_train) {
-        train_line(t, "skipping training (%s%s) ...", why_untrained(t), mega_train_classifies(t->cfg) ? "" : " is on");
+        train_line(t, "skipping training (%s%s) ...", train_why_untrained(t),
+                   mega_train_classifies(t->cfg) ? "" : " is on");
         return MEGA_OK;
     }
     train_line(t, "training ...");
@@ -145,14 +141,14 @@ static mega_status training_train(trainer *t, bool *left)
                   in_samples ? "sample" : "iteration", (long long)(in_samples ? p->consumed_samples : p->iteration),
                   in_samples ? "samples" : "iters",
                   (long long)(in_samples ? t->cfg->engine.optim.train_samples : t->train_iters));
-    MEGA_TRY(train_stop_check(t, "the start of the run"));
+    MEGA_TRY(train_check_stop(t, "the start of the run"));
     while (p->iteration < t->train_iters && !*left) {
         MEGA_TRY(iterate(t));
         MEGA_TRY(after_iteration(t, left));
     }
     if (*left) return MEGA_OK;
     train_datetime(t, "after training is done");
-    return t->task->course->is_megatrons && p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
+    return t->task->course->is_as_megatron && p->iteration > t->first_iteration ? train_save(t) : MEGA_OK;
 }
 
 /* Evaluates the validation and test splits at the end, unless a signal arrives: the trained weights
@@ -168,53 +164,18 @@ static mega_status evaluate_at_end(trainer *t)
         MEGA_TRY(train_evaluate(t, split, text, true));
     }
     if (t->stop == 0) return MEGA_OK;
-    if (t->cfg->skip_train) return train_stop_check(t, "the evaluation");
+    if (t->cfg->skip_train) return train_check_stop(t, "the evaluation");
     t->io->stop_line(t->stop, text, sizeof text);
     train_line(t, "%s", text);
     return MEGA_OK;
 }
 
-const train_course train_by_iterations = {.is_megatrons = true,
-                                          .save = "--save",
-                                          .go_on = "--load",
-                                          .begin_anew = "--restart",
-                                          .losses = "the losses above",
+const train_course train_by_iterations = {.is_as_megatron = true,
+                                          .save_option = "--save",
+                                          .load_option = "--load",
+                                          .restart_option = "--restart",
+                                          .losses_in_log = "the losses above",
                                           .end = evaluate_at_end};
-
-static void say_result(const trainer *t)
-{
-    const mega_train_options *cfg = t->cfg;
-    const int64_t steps = mega_engine_global_steps(t->engine);
-    if (steps > 0 && mega_engine_skipped_steps(t->engine) == steps)
-        train_line(
-            t,
-            "warning: the loss scale of fp16 was too large in all %lld steps, which were skipped: the weights are "
-            "those of the start; train longer, or give a smaller --initial-loss-scale",
-            (long long)steps);
-    if (t->epochs.is_final)
-        train_line(t, "result: model %s; megalith %s --load %s %s", cfg->save, t->task->use, cfg->save,
-                   t->task->use_effect);
-    else if (!t->task->course->is_megatrons && t->saves.iteration >= 0)
-        train_line(t, "result: checkpoint %s/%s; --resume_from_checkpoint with this folder goes on", cfg->save,
-                   t->saves.tag);
-    else if (t->saves.iteration >= 0)
-        train_line(t, "result: checkpoint %s/iter_%07lld; megalith %s --load %s %s", cfg->save,
-                   (long long)t->saves.iteration, t->task->use, cfg->save, t->task->use_effect);
-    else if (cfg->skip_train)
-        train_line(t, "result: %s; nothing was trained (%s)",
-                   t->evaluated ? t->task->course->losses
-                                : "nothing was evaluated (no data of that share, or --eval-iters 0)",
-                   why_untrained(t));
-    else if (mega_engine_progress_get(t->engine)->iteration == t->first_iteration)
-        train_line(t, "result: nothing was left to train; the weights are those of %s",
-                   cfg->load != NULL ? cfg->load : "iteration 0");
-    else
-        train_line(t, "result: the lines above; no checkpoint was saved (no %s)", t->task->course->save);
-    if (cfg->metrics_file != NULL)
-        train_line(t, "metrics: %s; megalith plot %s draws them", cfg->metrics_file, cfg->metrics_file);
-    if (cfg->tensorboard_dir != NULL) train_line(t, "tensorboard events: %s", cfg->tensorboard_dir);
-    train_monitor_say(t);
-}
 
 static mega_status training_run(trainer *t)
 {
@@ -229,7 +190,7 @@ static mega_status training_run(trainer *t)
     train_describe(t); /* again, with what is known now */
     if (t->io->status != NULL) t->io->status(t->io->user, "");
     train_curve_draw(t);
-    say_result(t);
+    train_log_result(t);
     return MEGA_OK;
 }
 

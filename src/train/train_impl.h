@@ -41,13 +41,13 @@ typedef struct train_stored {
 } train_stored;
 
 /* Bytes that a rank holds in addition to its engine. */
-typedef struct train_holds {
+typedef struct train_host_memory {
     size_t order; /* the order of samples: this rank's share of the host's shared memory, and its own permutations */
     int sharers;  /* number of ranks on this host */
     size_t tokenizer;
     size_t process; /* program code and libraries */
     size_t saving;  /* buffers of the files of a checkpoint */
-} train_holds;
+} train_host_memory;
 
 typedef struct train_monitor train_monitor; /* metrics file, TensorBoard: monitor.c */
 typedef struct train_curve train_curve;     /* curve.c */
@@ -90,10 +90,10 @@ typedef struct train_saves {
 /* A run that is only planned. */
 typedef struct train_planned {
     bool is_plan; /* report no option as missing, and show a run that does not fit in memory; else the rest is 0 */
-    bool assumed_vocab;  /* nothing names the vocabulary, so that GPT-2's is assumed */
-    bool is_shape_alone; /* the folder of --load has a config.json and no weights */
-    bool is_aimed;       /* the plan is for another instruction set than `here` */
-    mega_isa here;
+    bool assumed_vocab;    /* nothing names the vocabulary, so that GPT-2's is assumed */
+    bool is_shape_alone;   /* the folder of --load has a config.json and no weights */
+    bool is_for_other_isa; /* the plan is for another instruction set than that of this host, `host_isa` */
+    mega_isa host_isa;
 } train_planned;
 
 /* The CPU use of the ranks on the first rank's host, which measures it. */
@@ -173,30 +173,30 @@ typedef struct trainer {
 typedef struct train_course {
     /* Megatron's: evaluates a draw every --eval-interval steps, numbers checkpoints by iterations and saves the last
      * step. Otherwise as transformers' script. */
-    bool is_megatrons;
+    bool is_as_megatron;
     bool in_epochs;
-    bool shares_texts;                  /* the ranks of a host map the texts that its first one reads */
-    const char *save, *batch, *weights; /* options: where to save; the samples of a step; weights to begin with */
-    const char *go_on, *begin_anew;     /* options: --load and --restart */
-    const char *losses;                 /* the evaluations in the log, in the last line */
-    const char *length;                 /* options that its length in steps follows from; NULL: it is said itself */
-    mega_status (*begin)(trainer *t);   /* called before the first step, by all ranks; may be NULL */
-    mega_status (*after)(trainer *t);   /* called after each iteration; may be NULL */
-    mega_status (*end)(trainer *t);     /* called after the last one, unless a signal or a limit ended the run */
+    bool shares_texts; /* the ranks of a host map the texts that its first one reads */
+    /* For messages, the options that say: where to save, what is in a step, weights to begin with, to continue what was
+     * saved, to replace it; and what the number of steps follows from (NULL: it is given itself). */
+    const char *save_option, *batch_options, *weights_option, *load_option, *restart_option, *length_options;
+    const char *losses_in_log;        /* what the last line calls the evaluations */
+    mega_status (*begin)(trainer *t); /* called before the first step, by all ranks; may be NULL */
+    mega_status (*after)(trainer *t); /* called after each iteration; may be NULL */
+    mega_status (*end)(trainer *t);   /* called after the last one, unless a signal or a limit ended the run */
 } train_course;
 
 /* ranks.c */
 bool train_is_first(const trainer *t);                     /* whether this is rank 0, which prints and writes files */
 mega_status train_agree(const trainer *t, mega_status st); /* calls mega_comm_agree over all ranks */
 /* Names a long phase, for messages of ranks that wait for this one */
-void train_note(const trainer *t, const char *phase);
+void train_record_phase(const trainer *t, const char *phase);
 /* Collective: the world. Finds out whether any rank received a signal, and whether the first rank's time is up
  * (*late), so that all ranks act alike. Returns MEGA_ERR_BUSY if another run has taken over --save. */
-mega_status train_ask_ranks(trainer *t, double minutes, bool *late);
+mega_status train_poll_ranks(trainer *t, double minutes, bool *late);
 /* Collective: the world. Returns MEGA_ERR_INTERRUPTED on all ranks if one of them received a signal: for work that
  * leaves nothing to save. */
-mega_status train_stop_check(trainer *t, const char *what);
-mega_status train_say_parameters(const trainer *t);
+mega_status train_check_stop(trainer *t, const char *what);
+mega_status train_log_parameters(const trainer *t);
 int64_t train_frozen_count(const trainer *t); /* parameters of the whole model that are not trained */
 
 /* compare_ranks.c. Collective: the world. Compare the ranks; on failure every rank has the message that names
@@ -225,15 +225,18 @@ double train_token_flops(const trainer *t, const mega_step_result *r, double *pa
 double train_perplexity(double loss); /* e^loss; losses above 20 are cut to 20, as in Megatron; NAN for NAN */
 bool train_is_deepscale(const mega_train_options *cfg); /* whether DeepSpeed is given by its name of 2019 */
 void train_line(const trainer *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void train_lines(const trainer *t, const char *text); /* one call of train_line per line of text */
-void train_asked(const trainer *t, const char *text); /* what an option asks for, whatever --log-level hides */
+void train_lines(const trainer *t, const char *text);       /* one call of train_line per line of text */
+void train_line_always(const trainer *t, const char *text); /* what an option asks for, whatever --log-level hides */
 void train_datetime(const trainer *t, const char *label);
 const char *train_bytes(char *out, size_t size, double bytes); /* "1.25 GB" */
 const char *train_grouped(char *out, size_t size, int64_t n);  /* "124,439,808" */
 
-/* start_lines.c. Say what runs, before the first step. train_say_model: once the engine is built */
-mega_status train_say_start(const trainer *t);
-mega_status train_say_model(const trainer *t);
+/* start_lines.c. Say what runs, before the first step. train_log_model: once the engine is built */
+mega_status train_log_start(const trainer *t);
+mega_status train_log_model(const trainer *t);
+/* result_lines.c */
+void train_log_result(const trainer *t);           /* after the last step: what the run left, and where */
+const char *train_why_untrained(const trainer *t); /* the option that left out the training */
 
 /* network_words.c */
 /* Writes Megatron's table of options, with the kind of the network that was loaded, not the defaults of its options */
@@ -254,7 +257,7 @@ bool train_names_tokenizer(const trainer *t);
 /* preset.c. Ids of the model that --preset names; 0: none is named, or it is no published model. */
 int64_t train_preset_vocabulary(const mega_train_options *cfg);
 mega_status train_open_tokenizer(trainer *t);
-void train_say_tokenizer(const trainer *t);
+void train_log_tokenizer(const trainer *t);
 void train_plan_iterations(trainer *t); /* converts --train-samples to iterations, before the engine is built */
 /* Creates the task's model for cfg, which is t->cfg or a variant of it; the caller frees the model. */
 mega_status train_make_model(const trainer *t, const mega_train_options *cfg, mega_task_model *out);
@@ -288,10 +291,10 @@ mega_status train_lock_save(trainer *t);
  * if another run has written checkpoints to it in the meantime. */
 mega_status train_lock_new_save(trainer *t);
 /* Refuses a --save that holds checkpoints unless the run goes on from them, or --restart is given. */
-mega_status train_check_used(const trainer *t);
+mega_status train_check_save_is_unused(const trainer *t);
 /* Checks that no iteration folder which the run may replace was written by another program. Called before the
  * checkpoint is loaded. */
-mega_status train_check_foreign(const trainer *t);
+mega_status train_check_other_programs(const trainer *t);
 /* Creates the run's id, unless the checkpoint has one, and writes it to --save, after checking that every folder which
  * the run may replace was written by this program. */
 mega_status train_identify(trainer *t);
@@ -299,11 +302,11 @@ mega_status train_identify(trainer *t);
 /* run_files.c */
 mega_status train_check_nothing_loaded(const trainer *t); /* --load found no checkpoint: checks that this is intended */
 /* Checks the files that this rank writes, in addition to the rules for options */
-mega_status train_check_places(const trainer *t);
+mega_status train_check_output_files(const trainer *t);
 /* Collective: the world. Warns about output files that were given only to other ranks than the first. */
 mega_status train_warn_of_unwritten(const trainer *t);
 /* Collective: the world. Creates and locks --save, one folder for all ranks. */
-mega_status train_make_places(trainer *t);
+mega_status train_make_output_folders(trainer *t);
 
 /* data.c */
 /* Opens everything except the order of samples, which train_open_data builds */
@@ -319,7 +322,7 @@ const char *train_split_name(int split); /* "training" */
 const char *train_data_prefix(const mega_train_options *cfg, int split, const char **others);
 /* Collective: the world. Opens the shared memory that the first rank of this host offers to its other ranks. */
 mega_status train_open_share(const trainer *t, mega_gpt_share **share);
-void train_give_data(trainer *t); /* sets t->training_data, before the engine is created */
+void train_set_training_data(trainer *t); /* sets t->training_data, before the engine is created */
 
 /* plan_schedule.c: --print-schedule, --schedule-svg */
 mega_pipeline train_pipeline(const trainer *t);
@@ -342,12 +345,12 @@ enum { TRAIN_MEMORY_CLASSES = 21 };
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */
 void train_memory_table(const trainer *t, mega_buffer *out);
 void train_memory_host_table(const trainer *t, mega_buffer *out); /* nothing unless a GPU computes */
-train_holds train_holds_get(const trainer *t);
-/* Of a GPU that computes: its context, and a staging area. Else the sum over train_holds. In bytes. */
-size_t train_held_beside(const trainer *t);
+train_host_memory train_host_memory_get(const trainer *t);
+/* Of a GPU that computes: its context, and a staging area. Else the sum over train_host_memory. In bytes. */
+size_t train_bytes_beside_engine(const trainer *t);
 /* What a rank whose engine holds this takes at most of a GPU; of the host: that, or what reading the texts took before
  * there was an engine. */
-size_t train_memory_with(const trainer *t, const mega_engine_memory *m);
+size_t train_memory_with_engine(const trainer *t, const mega_engine_memory *m);
 size_t train_memory_total(const trainer *t);
 mega_status train_find_most_planned(trainer *t); /* collective: the world */
 mega_status train_find_most_held(trainer *t);    /* likewise, with the data still open */
@@ -380,7 +383,7 @@ typedef struct train_whole_run {
 } train_whole_run;
 /* Ends early where a stage needs more than `enough`: `run` then says what is known. Returns false if there is no such
  * run. */
-bool train_plan_whole(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run);
+bool train_plan_all_stages(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run);
 /* remedy.c: lists the cheapest changes that would make the run fit, one line each, or says that there are none. */
 void train_suggest(const trainer *t, size_t limit, mega_buffer *out);
 /* remedy_ranks.c. Writes ways to divide the run among its ranks that fit; returns how many. */
@@ -395,7 +398,7 @@ void train_peak_add(train_peak *p, mega_peak measured);
  * faster. */
 double train_peak_percent(train_peak *p, double flops);
 void train_peak_measure(trainer *t);
-void train_peak_repeat(trainer *t); /* measures again if the peak is doubtful, at most every ten seconds */
+void train_peak_measure_if_doubtful(trainer *t); /* measures again if the peak is doubtful, at most every ten seconds */
 /* Writes " (doubtful; others took 24 % of the cores)": why the percentage may be misleading; "" if there is no reason.
  * threads: number of threads of this host's ranks. */
 const char *train_peak_note(char *out, int size, const train_peak *p, const mega_cpu_load *load, int threads);
@@ -417,7 +420,7 @@ mega_status train_read_texts(trainer *t);
 /* Refuses a checkpoint whose steps had another number of samples. */
 mega_status train_epochs_check_batch(const trainer *t);
 /* Sets t->finished_loss to the mean loss of the epoch's steps (NAN: none), and begins to sum those of the next. */
-void train_finish_epoch(trainer *t);
+void train_end_epoch(trainer *t);
 void train_epochs_bar(const trainer *t, double loss, double tokens_s, mega_buffer *out);
 
 /* save.c */
@@ -429,7 +432,7 @@ mega_status train_save_as(trainer *t, const char *tag, bool is_whole);
 /* Collective: the world. Called before a run ends because of st, a failed step or evaluation that all ranks know of.
  * If reading data failed, the state is still that of the last complete step, and is saved; if a GPU has failed, no save
  * is begun, and a warning says which checkpoint stays. The reported error remains the original failure. Returns st. */
-mega_status train_keep(trainer *t, mega_status st);
+mega_status train_save_after_failure(trainer *t, mega_status st);
 void train_warn_of_newer(const trainer *t);
 
 /* monitor.c: only opening can fail; later write errors are logged as warnings. */
@@ -441,7 +444,7 @@ void train_monitor_evaluation(trainer *t, int split, double loss, bool of_draw, 
 void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_loss);
 void train_monitor_saved(trainer *t); /* records that a checkpoint was saved, for --log-progress */
 void train_monitor_flush(trainer *t);
-void train_monitor_say(const trainer *t); /* where the run of wandb is */
+void train_monitor_log_address(const trainer *t); /* where the run of wandb is */
 void train_monitor_close(trainer *t);
 
 /* describe.c: writes what `megalith report` shows about a run beside --metrics-file; a failure is only a warning. */

@@ -38,7 +38,7 @@ static void write_peak(trainer *t, mega_buffer *b, double flops)
         if (t->peak.flops > 0) mega_buffer_printf(b, " of published peak: %.1f%% |", 100 * flops / t->peak.flops);
         return;
     }
-    train_peak_repeat(t);
+    train_peak_measure_if_doubtful(t);
     const double percent = train_peak_percent(&t->peak, flops);
     mega_buffer_printf(b, " of measured peak: %.1f%%%s |", percent,
                        train_peak_note(note, sizeof note, &t->peak, &t->cpu.load, train_load_threads(t)));

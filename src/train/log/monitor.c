@@ -382,7 +382,7 @@ void train_monitor_flush(trainer *t)
     flush_values(m, MEGA_OK);
 }
 
-void train_monitor_say(const trainer *t)
+void train_monitor_log_address(const trainer *t)
 {
     if (t->monitor->wandb != NULL)
         train_line(t, "wandb: %s; wandb sync uploads it", mega_wandb_folder(t->monitor->wandb));

@@ -37,7 +37,7 @@ void train_peak_measure(trainer *t)
     t->peak.measured_at = mega_time_now();
 }
 
-void train_peak_repeat(trainer *t)
+void train_peak_measure_if_doubtful(trainer *t)
 {
     if (t->peak.is_doubtful && mega_time_now() - t->peak.measured_at >= REPEAT_S) train_peak_measure(t);
 }

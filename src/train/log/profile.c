@@ -101,7 +101,7 @@ static mega_status write_profile(trainer *t)
         MEGA_TRY(memory_rate(t->team, &bound.bytes));
         mega_profile_table(t->profile.events, &bound, &text);
         put_staged(t, &text);
-        if (!text.failed) train_asked(t, text.data);
+        if (!text.failed) train_line_always(t, text.data);
     }
     if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
     mega_buffer_fini(&text);

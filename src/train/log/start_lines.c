@@ -2,7 +2,7 @@
  * what differs from defaults, in at most 40 lines with those of the checkpoint and the data. */
 #include "train_impl.h"
 
-static void say_batches(const trainer *t)
+static void log_batches(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     const int64_t *ramp = cfg->engine.optim.rampup_batch_size;
@@ -18,7 +18,7 @@ static void say_batches(const trainer *t)
                                (cfg->engine.optim.micro_batch_size * cfg->engine.data_parallel_size)));
 }
 
-static mega_status say_options(const trainer *t)
+static mega_status log_options(const trainer *t)
 {
     mega_buffer text = {0};
     mega_status st;
@@ -28,12 +28,12 @@ static mega_status say_options(const trainer *t)
         mega_buffer_puts(&text, "options that differ from their defaults (--print-options shows all):\n");
         st = mega_options_differences(t->cfg->engine.options, &text);
     }
-    if (st == MEGA_OK) (t->cfg->print_options ? train_asked : train_lines)(t, text.data);
+    if (st == MEGA_OK) (t->cfg->print_options ? train_line_always : train_lines)(t, text.data);
     mega_buffer_fini(&text);
     return st;
 }
 
-mega_status train_say_start(const trainer *t)
+mega_status train_log_start(const trainer *t)
 {
     train_line(t,
                "using world size: %lld, data-parallel-size: %lld, tensor-model-parallel size: %lld, "
@@ -41,9 +41,9 @@ mega_status train_say_start(const trainer *t)
                (long long)t->cfg->engine.world_size, (long long)t->cfg->engine.data_parallel_size,
                (long long)t->cfg->engine.comm.tensor_model_parallel_size,
                (long long)t->cfg->engine.comm.pipeline_model_parallel_size);
-    MEGA_TRY(say_options(t));
-    say_batches(t);
-    train_say_tokenizer(t);
+    MEGA_TRY(log_options(t));
+    log_batches(t);
+    train_log_tokenizer(t);
     if (t->io->is_detailed) train_line(t, "> setting random seeds to %lld ...", (long long)t->cfg->engine.seed);
     train_datetime(t, "after megatron is initialized");
     return MEGA_OK;
@@ -74,7 +74,7 @@ static void start_put_memory(const trainer *t, mega_buffer *out)
     mega_buffer_puts(out, ", …\n");
 }
 
-mega_status train_say_model(const trainer *t)
+mega_status train_log_model(const trainer *t)
 {
     mega_buffer text = {0};
     t->task->describe(&t->network, &text);

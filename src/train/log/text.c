@@ -39,7 +39,7 @@ void train_lines(const trainer *t, const char *text)
     }
 }
 
-void train_asked(const trainer *t, const char *text)
+void train_line_always(const trainer *t, const char *text)
 {
     while (train_is_first(t) && *text != '\0') {
         char line[2048];

@@ -8,7 +8,7 @@
 
 enum { NEVER = 4 /* higher than any ZeRO stage */ };
 
-static void say_buckets(const mega_engine_memory *m, mega_buffer *out)
+static void log_buckets(const mega_engine_memory *m, mega_buffer *out)
 {
     char text[32];
     if (m->gathered > 0)
@@ -28,23 +28,24 @@ static size_t saving_bytes(const trainer *t)
     if (cfg->save == NULL || cfg->skip_train || cfg->engine.world_size > 1 || t->engine == NULL) return 0;
     mega_engine_memory_get(t->engine, &m);
     /* the model at the end of a run of epochs has no states */
-    const bool is_whole = t->task->course->is_megatrons || cfg->save_interval > 0 || cfg->clm.saves_epochs;
+    const bool is_whole = t->task->course->is_as_megatron || cfg->save_interval > 0 || cfg->clm.saves_epochs;
     const size_t states = is_whole && !cfg->no_save_optim ? m.moments : 0;
     return mega_writer_large_memory(states > m.masters ? states : m.masters);
 }
 
-train_holds train_holds_get(const trainer *t)
+train_host_memory train_host_memory_get(const trainer *t)
 {
-    return (train_holds){.saving = saving_bytes(t),
-                         .order = t->order.bytes,
-                         .sharers = (int)t->cfg->engine.local_world_size,
-                         .tokenizer = mega_tokenizer_bytes(t->text.tokenizer),
-                         .process = mega_world_process_bytes(t->cfg->engine.world_size, t->cfg->engine.code_scale)};
+    return (train_host_memory){.saving = saving_bytes(t),
+                               .order = t->order.bytes,
+                               .sharers = (int)t->cfg->engine.local_world_size,
+                               .tokenizer = mega_tokenizer_bytes(t->text.tokenizer),
+                               .process =
+                                   mega_world_process_bytes(t->cfg->engine.world_size, t->cfg->engine.code_scale)};
 }
 
 static size_t held_on_host(const trainer *t)
 {
-    const train_holds h = train_holds_get(t);
+    const train_host_memory h = train_host_memory_get(t);
     return h.order + h.tokenizer + h.process + h.saving + (train_has_gpu(t) ? MEGA_CUDA_PINNED_BYTES : 0);
 }
 
@@ -59,22 +60,22 @@ static size_t products_bytes(const trainer *t)
     return train_has_gpu(t) ? mega_cuda_library_bytes(t->cfg->engine.backend.matmul_library) : 0;
 }
 
-size_t train_held_beside(const trainer *t)
+size_t train_bytes_beside_engine(const trainer *t)
 {
     if (!train_has_gpu(t)) return held_on_host(t);
     return MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES + products_bytes(t);
 }
 
-size_t train_memory_with(const trainer *t, const mega_engine_memory *m)
+size_t train_memory_with_engine(const trainer *t, const mega_engine_memory *m)
 {
-    return train_has_gpu(t) ? m->device + train_held_beside(t) : host_with(t, m);
+    return train_has_gpu(t) ? m->device + train_bytes_beside_engine(t) : host_with(t, m);
 }
 
 size_t train_memory_total(const trainer *t)
 {
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    return train_memory_with(t, &m);
+    return train_memory_with_engine(t, &m);
 }
 
 mega_status train_find_most_planned(trainer *t)
@@ -117,7 +118,7 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
 {
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    const train_holds h = train_holds_get(t);
+    const train_host_memory h = train_host_memory_get(t);
     const bool one = m.weights == 0, has_gpu = train_has_gpu(t);
     const size_t states = m.weights + m.masters + m.gradients + m.moments;
     const size_t named = states + m.saved + m.scratch + m.inputs + m.packed;
@@ -173,12 +174,12 @@ static void table_class(const trainer *t, const mega_engine_memory *m, const tra
 {
     char text[32];
     const bool is_scratch = strcmp(row->name, TRAIN_SCRATCH) == 0;
-    const int sharers = train_holds_get(t).sharers;
+    const int sharers = train_host_memory_get(t).sharers;
     table_row(out, row->name, row->bytes, row->meaning);
     if (is_scratch && m->head > 0)
         mega_buffer_printf(out, "; a chunk of the head's logits takes %s",
                            train_bytes(text, sizeof text, (double)m->head));
-    if (is_scratch) say_buckets(m, out);
+    if (is_scratch) log_buckets(m, out);
     if (m->zero_stage >= row->cut_from) mega_buffer_printf(out, "; 1/%d of it, ZeRO", m->shards);
     if (strcmp(row->name, TRAIN_ORDER) == 0 && sharers > 1)
         mega_buffer_printf(out, "; 1/%d of what the ranks of this host share", sharers);

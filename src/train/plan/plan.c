@@ -209,8 +209,8 @@ static mega_status aim_at_target(trainer *t)
     int isa = MEGA_ISA_PORTABLE;
     if (name == NULL) return MEGA_OK;
     while (isa < (int)MEGA_ISA_AMX && strcmp(mega_isa_name((mega_isa)isa), name) != 0) isa++;
-    t->plan.here = mega_cpu_isa_plan((mega_isa)isa);
-    t->plan.is_aimed = true;
+    t->plan.host_isa = mega_cpu_isa_plan((mega_isa)isa);
+    t->plan.is_for_other_isa = true;
     if ((int)mega_cpu_isa() != isa)
         return MEGA_FAIL(MEGA_ERR_USAGE, "--instruction-set %s: MEGA_ISA=%s lowers it; unset that for a plan", name,
                          mega_isa_name(mega_cpu_isa()));
@@ -284,7 +284,7 @@ mega_status mega_train_plan(mega_train_options *cfg, mega_team *team, mega_world
                  .train_iters = cfg->engine.optim.train_iters,
                  .plan = {.is_plan = !cfg->dry_run}};
     const mega_status st = plan(&t, out);
-    if (t.plan.is_aimed) mega_cpu_isa_plan(t.plan.here);
+    if (t.plan.is_for_other_isa) mega_cpu_isa_plan(t.plan.host_isa);
     mega_engine_destroy(t.engine);
     if (t.epochs.texts.self != NULL) t.task->free_texts(&t.epochs.texts);
     t.task->free_model(&t.network);

@@ -95,7 +95,7 @@ static mega_status plan_stage(const trainer *t, int p, mega_buffer *out, train_s
     o.layout.planned_rank = p * (l->world.size / l->pp.size);
     MEGA_TRY(train_create_engine(t, &engine, &t->network, &o));
     mega_engine_memory_get(engine, &m);
-    const size_t total = train_memory_with(t, &m);
+    const size_t total = train_memory_with_engine(t, &m);
     const size_t shown = m.weights + m.masters + m.gradients + m.moments + m.saved + m.scratch + m.packed;
     const size_t column[] = {m.weights, m.masters, m.gradients,   m.moments, m.saved,
                              m.scratch, m.packed,  total - shown, total};

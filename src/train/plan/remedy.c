@@ -39,7 +39,7 @@ static bool fits(search *s, variant *v)
     cfg.engine.graph.recompute_num_layers = v->layers;
     cfg.engine.backend.no_pack_weights = v->anew;
     if (v->bf16) cfg.engine.backend.bf16 = true, cfg.engine.backend.params_dtype = MEGA_BF16;
-    if (!train_plan_whole(s->t, &cfg, s->least > s->limit ? s->least : s->limit, &run)) return false;
+    if (!train_plan_all_stages(s->t, &cfg, s->least > s->limit ? s->least : s->limit, &run)) return false;
     s->stage = run.stage;
     v->total = run.bytes;
     v->cost = run.cost;
@@ -180,7 +180,7 @@ static void remedy_show(search *s, mega_buffer *out)
 {
     char options[160], bytes[32];
     train_whole_run run = {.stage = 0};
-    const double now = train_plan_whole(s->t, s->t->cfg, SIZE_MAX, &run) ? run.cost : 0;
+    const double now = train_plan_all_stages(s->t, s->t->cfg, SIZE_MAX, &run) ? run.cost : 0;
     qsort(s->found, (size_t)s->num_found, sizeof *s->found, cheaper);
     mega_buffer_printf(out, "it would fit with%s (time is estimated from the operations and bytes of the programs):\n",
                        s->num_found > 1 ? " one of" : "");
@@ -218,7 +218,8 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     char text[32];
     mega_engine_memory m;
     mega_engine_memory_get(t->engine, &m);
-    const size_t states = m.weights + m.masters + m.gradients + m.moments, fixed = states + train_held_beside(t);
+    const size_t states = m.weights + m.masters + m.gradients + m.moments,
+                 fixed = states + train_bytes_beside_engine(t);
     if (fixed <= limit) try_all(&s, &m);
     if (s.num_found > 0) {
         remedy_show(&s, out);
@@ -233,7 +234,7 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
     else if (fixed > limit && states > fixed / 2)
         mega_buffer_printf(out, " (weights, gradients and the optimizer alone take %s)",
                            train_bytes(text, sizeof text, (double)states));
-    const size_t order = train_holds_get(t).order;
+    const size_t order = train_host_memory_get(t).order;
     if (order > train_memory_total(t) / 2)
         mega_buffer_printf(out,
                            "; the order of samples alone takes %s: take fewer --train-iters or --eval-iters, a longer "
@@ -244,5 +245,5 @@ void train_suggest(const trainer *t, size_t limit, mega_buffer *out)
                            "; divide it among %s ranks (%s) by --zero-stage 3, --tensor-model-parallel-size or "
                            "--pipeline-model-parallel-size, or take a machine with more memory, a shorter "
                            "--seq-length, or a smaller network (--num-layers, --hidden-size)\n",
-                           has_ranks ? "more" : "several", train_more_ranks(t->cfg));
+                           has_ranks ? "more" : "several", train_advise_ranks(t->cfg));
 }

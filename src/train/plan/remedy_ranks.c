@@ -25,7 +25,7 @@ static size_t rank_bytes_of(const trainer *t, const division *d, size_t limit)
         cfg.engine.graph.recompute_method = MEGA_RECOMPUTE_UNIFORM;
         cfg.engine.graph.recompute_num_layers = 1;
     }
-    return train_plan_whole(t, &cfg, limit, &run) ? run.bytes : 0;
+    return train_plan_all_stages(t, &cfg, limit, &run) ? run.bytes : 0;
 }
 
 static bool is_allowed(const trainer *t, const division *d)

@@ -40,7 +40,7 @@ static bool add_rank(const trainer *t, const mega_train_options *cfg, const mega
     mega_engine_memory m = {0};
     if (train_create_engine(t, &e, network, o) != MEGA_OK) return false;
     mega_engine_memory_get(e, &m);
-    const size_t bytes = train_memory_with(t, &m);
+    const size_t bytes = train_memory_with_engine(t, &m);
     if (bytes > run->bytes) {
         run->bytes = bytes;
         run->stage = mega_engine_layout(e)->pp.rank;
@@ -50,7 +50,7 @@ static bool add_rank(const trainer *t, const mega_train_options *cfg, const mega
     return true;
 }
 
-bool train_plan_whole(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run)
+bool train_plan_all_stages(const trainer *t, const mega_train_options *cfg, size_t enough, train_whole_run *run)
 {
     mega_engine_options o;
     mega_task_model network = {.self = NULL};

@@ -20,7 +20,7 @@ static mega_status check_collect(trainer *t, mega_status st, bool *passed)
 static mega_status check_checkpoint(trainer *t)
 {
     if (t->cfg->load == NULL) return MEGA_OK;
-    train_note(t, "checking the checkpoint");
+    train_record_phase(t, "checking the checkpoint");
     return train_open_checkpoint(t);
 }
 
@@ -54,7 +54,7 @@ static mega_status check_network(trainer *t)
     MEGA_TRY(check_collect(t, train_check_shape(t), &fits));
     MEGA_TRY(check_collect(t, train_check_state(t), &passed));
     MEGA_TRY(check_collect(t, train_epochs_check_batch(t), &passed));
-    train_note(t, "building the model");
+    train_record_phase(t, "building the model");
     MEGA_TRY(check_collect(t, train_build_engine(t), &passed));
     if (!passed) return MEGA_OK;
     MEGA_TRY(train_find_most_planned(t));
@@ -91,11 +91,11 @@ mega_status train_check(trainer *t)
     if (passed) MEGA_TRY(check_collect(t, train_compare_tokenizers(t), &passed));
     MEGA_TRY(check_data(t));
     MEGA_TRY(train_warn_of_unwritten(t));
-    MEGA_TRY(check_collect(t, train_check_places(t), &passed));
+    MEGA_TRY(check_collect(t, train_check_output_files(t), &passed));
     MEGA_TRY(know_network(t, loaded, &known));
     if (known) MEGA_TRY(check_network(t));
-    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_used(t), &passed));
+    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_save_is_unused(t), &passed));
     /* Last, because the number of iterations is known only once the engine is built. */
-    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_foreign(t), &passed));
+    if (!t->plan.is_plan && is_ours) MEGA_TRY(check_collect(t, train_check_other_programs(t), &passed));
     return train_agree(t, mega_options_report(t->cfg->engine.options));
 }

@@ -296,7 +296,7 @@ void mega_train_rule_clm_files(mega_train_options *cfg)
 void mega_train_rule_clm_writes(mega_train_options *cfg)
 {
     const char *save = cfg->save;
-    if (save == NULL || cfg->overwrite || cfg->restart || train_goes_on(cfg) || cfg->engine.rank != 0) return;
+    if (save == NULL || cfg->overwrite || cfg->restart || train_continues_save(cfg) || cfg->engine.rank != 0) return;
     if (!train_clm_has(cfg, save, "config.json")) return;
     char *ours = NULL;
     const bool is_ours = mega_checkpoint_used(save, &ours) != MEGA_OK || ours != NULL;

@@ -51,7 +51,7 @@ static mega_status compare_ranks_compare(const trainer *t, const char *what, con
 enum { ISAS = MEGA_ISA_AMX + 1 };
 
 /* Logs "amx on 3 ranks (first: 0), avx2 on 1 rank (3)". */
-static void say_isas(const trainer *t, const int32_t ranks[ISAS], const int32_t first[ISAS], mega_isa least)
+static void log_isas(const trainer *t, const int32_t ranks[ISAS], const int32_t first[ISAS], mega_isa least)
 {
     mega_buffer text = {0};
     for (int i = ISAS - 1; i >= 0; i--)
@@ -79,7 +79,7 @@ static mega_status agree_on_isa(const trainer *t)
     while (ranks[least] == 0) least++;
     mega_cpu_isa_lower((mega_isa)least);
     for (int i = 0; i < ISAS; i++) first[i] = -first[i];
-    if (ranks[least] < mega_world_size(t->world)) say_isas(t, ranks, first, (mega_isa)least);
+    if (ranks[least] < mega_world_size(t->world)) log_isas(t, ranks, first, (mega_isa)least);
     return MEGA_OK;
 }
 

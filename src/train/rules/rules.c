@@ -139,7 +139,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-const char *train_more_ranks(const mega_train_options *cfg)
+const char *train_advise_ranks(const mega_train_options *cfg)
 {
     return train_is(cfg, "plan") ? "--world-size N plans N" : "megalith launch --nproc_per_node N starts N";
 }
@@ -154,7 +154,7 @@ void mega_train_rule_layout(mega_train_options *cfg)
         mega_options_divisors(heads > 0 ? common_divisor(heads, world) : world, tp, valid, sizeof valid);
         mega_options_mistake(cfg->engine.options, "%s does not divide the world of %lld rank%s; sizes that do: %s (%s)",
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"), (long long)world,
-                             world == 1 ? "" : "s", valid, train_more_ranks(cfg));
+                             world == 1 ? "" : "s", valid, train_advise_ranks(cfg));
         return;
     }
     if (tp > 1 && heads > 0 && heads % tp != 0) {

@@ -106,7 +106,7 @@ bool train_loads_what_it_saves(const mega_train_options *cfg)
     return cfg->save != NULL && cfg->load != NULL && mega_folder_same(cfg->load, cfg->save);
 }
 
-bool train_goes_on(const mega_train_options *cfg)
+bool train_continues_save(const mega_train_options *cfg)
 {
     char above[PATH_MAX + 4];
     if (cfg->save == NULL || cfg->load == NULL || cfg->finetune) return false;

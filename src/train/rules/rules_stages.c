@@ -149,7 +149,7 @@ void mega_train_rule_stages(mega_train_options *cfg)
             "%s does not divide %lld (%lld rank%s / tensor parallel size %lld); sizes that do: %s (%s)",
             mega_options_origin(cfg->engine.options, "pipeline_model_parallel_size"), (long long)left,
             (long long)cfg->engine.world_size, cfg->engine.world_size == 1 ? "" : "s", (long long)tp,
-            divisors(left, valid, sizeof valid), train_more_ranks(cfg));
+            divisors(left, valid, sizeof valid), train_advise_ranks(cfg));
     if (cfg->model.num_layers > 0 && !train_is(cfg, "pretrain_t5")) check_layers(cfg);
     if (cfg->model.num_layers > 0 && left % pp == 0) stages_check_parts(cfg);
 }

@@ -97,7 +97,7 @@ mega_status train_check_nothing_loaded(const trainer *t)
     return st;
 }
 
-mega_status train_check_places(const trainer *t)
+mega_status train_check_output_files(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     if (!train_is_first(t) || cfg->metrics_file == NULL) return MEGA_OK;
@@ -126,7 +126,7 @@ mega_status train_warn_of_unwritten(const trainer *t)
     return MEGA_OK;
 }
 
-mega_status train_make_places(trainer *t)
+mega_status train_make_output_folders(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     if (cfg->save == NULL || cfg->skip_train) return MEGA_OK;

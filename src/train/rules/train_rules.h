@@ -25,9 +25,9 @@ char *train_find_state(const char *folder, int64_t wanted);
 bool train_is_ended_clm(const char *folder); /* a run_clm has ended in it */
 
 bool train_loads_what_it_saves(const mega_train_options *cfg);
-bool train_goes_on(const mega_train_options *cfg);
+bool train_continues_save(const mega_train_options *cfg);
 /* rules.c: returns advice on how to run with a different number of ranks */
-const char *train_more_ranks(const mega_train_options *cfg);
+const char *train_advise_ranks(const mega_train_options *cfg);
 /* rules_stages.c: returns the number of stages whose number of layers is not given by an option; all of these hold the
  * same number */
 int64_t train_even_stages(const mega_train_options *cfg);

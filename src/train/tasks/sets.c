@@ -24,12 +24,12 @@ static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *o
 {
     mega_step_result r = {.loss = NAN};
     bool late;
-    train_note(t, "evaluating the validation sets");
+    train_record_phase(t, "evaluating the validation sets");
     if (t->io->status != NULL) t->io->status(t->io->user, "evaluating");
     const mega_status st = mega_engine_evaluate_quietly(t->engine, d, 0, &r);
     *is_whole = st == MEGA_OK;
-    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_keep(t, st));
-    MEGA_TRY(train_ask_ranks(t, 0, &late)); /* sets t->stop to the signal */
+    if (st != MEGA_ERR_INTERRUPTED) MEGA_TRY(train_save_after_failure(t, st));
+    MEGA_TRY(train_poll_ranks(t, 0, &late)); /* sets t->stop to the signal */
     if (!*is_whole) return MEGA_OK;
     out->total = d->count;
     out->correct = llround(share_of_right(&r, t) * (double)d->count);
@@ -37,7 +37,7 @@ static mega_status evaluate_set(trainer *t, const mega_dataset *d, set_result *o
     return MEGA_OK;
 }
 
-static void say_row(const trainer *t, const set_result *r)
+static void log_row(const trainer *t, const set_result *r)
 {
     const mega_interval i = mega_interval_of_share(r->correct, r->total);
     char range[48];
@@ -48,13 +48,13 @@ static void say_row(const trainer *t, const set_result *r)
                100.0 * (double)r->correct / (double)r->total, range);
 }
 
-static void say_table(const trainer *t, const set_result *result, size_t count, const set_result *all)
+static void log_table(const trainer *t, const set_result *result, size_t count, const set_result *all)
 {
     train_line(t, " results of %s", t->cfg->classify.task);
     train_line(t, "   %-24s %10s %10s %12s   %s", "data", "correct", "total", "accuracy (%)",
                "95 % confidence interval (Wilson)");
-    for (size_t i = 0; i < count; i++) say_row(t, &result[i]);
-    if (count > 1) say_row(t, all);
+    for (size_t i = 0; i < count; i++) log_row(t, &result[i]);
+    if (count > 1) log_row(t, all);
 }
 
 static mega_status evaluate_all(trainer *t, int64_t epoch, set_result *result, size_t *count, set_result *all)
@@ -99,7 +99,7 @@ static mega_status sets_evaluate(trainer *t, int64_t epoch, bool is_last)
     st = train_agree(t, st);
     if (st == MEGA_OK) st = evaluate_all(t, epoch, result, &count, &all);
     if (st == MEGA_OK && count > 0) {
-        if (is_last) say_table(t, result, count, &all);
+        if (is_last) log_table(t, result, count, &all);
         train_monitor_evaluation(t, MEGA_SPLIT_VALID, t->log.last_validation_loss, false, is_last);
     }
     mega_free(result);
@@ -110,7 +110,7 @@ static mega_status sets_after(trainer *t)
 {
     const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
     if (!train_ends_epoch(t)) return MEGA_OK;
-    train_finish_epoch(t);
+    train_end_epoch(t);
     MEGA_TRY(train_save(t));
     return sets_evaluate(t, (iteration - 1) / t->epochs.steps, iteration >= t->train_iters);
 }
@@ -129,20 +129,20 @@ static mega_status sets_end(trainer *t)
 {
     if (t->cfg->skip_train) {
         MEGA_TRY(sets_evaluate(t, -1, true));
-        return train_stop_check(t, "the evaluation");
+        return train_check_stop(t, "the evaluation");
     }
     return t->evaluated ? MEGA_OK : sets_evaluate(t, t->train_iters / t->epochs.steps - 1, true);
 }
 
-const train_course train_by_sets = {.is_megatrons = true,
+const train_course train_by_sets = {.is_as_megatron = true,
                                     .in_epochs = true,
-                                    .save = "--save",
-                                    .go_on = "--load",
-                                    .begin_anew = "--restart",
-                                    .batch = "--global-batch-size",
-                                    .weights = "--pretrained-checkpoint",
-                                    .losses = "the table above",
-                                    .length = "--epochs, --train-data, --keep-last and --global-batch-size",
+                                    .save_option = "--save",
+                                    .load_option = "--load",
+                                    .restart_option = "--restart",
+                                    .batch_options = "--global-batch-size",
+                                    .weights_option = "--pretrained-checkpoint",
+                                    .losses_in_log = "the table above",
+                                    .length_options = "--epochs, --train-data, --keep-last and --global-batch-size",
                                     .begin = sets_begin,
                                     .after = sets_after,
                                     .end = sets_end};
