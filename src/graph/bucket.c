@@ -120,7 +120,7 @@ static mega_status bucket_reduce(mega_program *p, int i, const bucket_args *a)
     if (!is_cut && !p->step.last_micro_batch) return MEGA_OK;
     if (mega_exchanges(p) >= p->most_exchanges) MEGA_TRY(mega_program_wait_reductions(p)); /* too many in progress */
     MEGA_TRY(mega_params_reduce_start(params, a->bucket, a->whole, slice_of_sum(p, a), &r));
-    return mega_exchange_begun(p, i, &r);
+    return mega_exchange_note_start(p, i, &r);
 }
 
 static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
@@ -129,7 +129,7 @@ static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
     const int64_t count = mega_params_slice(g->params, a->bucket).count;
     mega_request r;
     MEGA_TRY(mega_comm_all_gather_start(g->layout->dp.comm, "weights", a->whole, a->slice, count, g->dtype, &r));
-    return mega_exchange_begun(p, i, &r);
+    return mega_exchange_note_start(p, i, &r);
 }
 
 static mega_status bucket_reduced(mega_program *p, const bucket_args *a)
@@ -168,7 +168,7 @@ mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a)
     return MEGA_OK;
 }
 
-void mega_bucket_summed(const mega_program *p, int bucket)
+void mega_bucket_finish_sum(const mega_program *p, int bucket)
 {
     const mega_params *params = p->g->params;
     mega_params_reduce_finish(params, bucket,

@@ -312,7 +312,7 @@ void mega_recompute_begin(const mega_builder *b)
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return;
-    g->regions.begun_by_layer++;
+    g->regions.opened_by_layer++;
     if (b->mode != MEGA_TRAIN || mega_graph_region_is_open(g)) return;
     g->regions.is_open_layers = true;
     mega_graph_region_begin(g);
@@ -322,13 +322,13 @@ void mega_recompute_end(const mega_builder *b)
 {
     mega_graph *g = b->graph;
     if (g->status != MEGA_OK) return;
-    if (g->regions.begun_by_layer == 0) {
+    if (g->regions.opened_by_layer == 0) {
         mega_graph_fail(
             g, MEGA_FAIL(MEGA_ERR_USAGE,
                          "layer \"%s\": mega_recompute_end without mega_recompute_begin; call them in pairs", b->path));
         return;
     }
-    if (--g->regions.begun_by_layer > 0 || !g->regions.is_open_layers) return;
+    if (--g->regions.opened_by_layer > 0 || !g->regions.is_open_layers) return;
     g->regions.is_open_layers = false;
     mega_graph_region_end(g);
 }

@@ -24,7 +24,7 @@ double mega_op_masked_flops(const mega_graph *g, const instruction *op)
 {
     const mega_attention_shape *s = &op->attr.attention;
     if (op->kind == OP_ATTENTION && s->rules.has_window)
-        return mega_op_cost(g, op).flops * (1.0 / mega_attention_seen(s) - 1.0);
+        return mega_op_cost(g, op).flops * (1.0 / mega_attention_unmasked_share(s) - 1.0);
     const bool is_causal = op->kind == OP_ATTENTION && op->attr.attention.causal;
     return is_causal ? mega_op_cost(g, op).flops : 0.0;
 }

@@ -11,7 +11,7 @@
  * signal asks for it. It still sends its messages, with whatever they contain, because other ranks wait for them. */
 static bool execute_is_stopped(const mega_program *p)
 {
-    return p->g->num_forward == p->g->num_ops && p->check == 0 && p->found == NULL &&
+    return p->g->num_forward == p->g->num_ops && p->check == 0 && p->nonfinite == NULL &&
            mega_world_stops(p->world, mega_team_is_stopped(p->team));
 }
 
@@ -19,7 +19,7 @@ static bool execute_is_stopped(const mega_program *p)
 static mega_status run_custom(mega_program *p, const program_call *c)
 {
     if (!execute_is_stopped(p)) c->kernel->run(&p->queue, c->args);
-    mega_custom_collect(p, c->instruction, c->args);
+    mega_custom_take_failure(p, c->instruction, c->args);
     return MEGA_OK;
 }
 
@@ -84,14 +84,14 @@ static mega_status wait_results(mega_program *p, const program_probe *probe, int
     for (int waited = -1; p->num_waits > 0;) {
         MEGA_TRY(mega_collectives_wait(p, i + 1 < end ? i + 1 : INT_MAX, &waited));
         if (waited < 0) break;
-        if (probe->made != NULL) probe->made(p, waited, slot);
+        if (probe->completed != NULL) probe->completed(p, waited, slot);
     }
     return MEGA_OK;
 }
 
 /* Returns whether the results of instruction i are complete when it has run; those of a collective or bucket op are
  * not, because it only starts them. */
-static bool is_made_at_once(const mega_program *p, int i)
+static bool completes_at_once(const mega_program *p, int i)
 {
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
@@ -100,13 +100,13 @@ static mega_status run_calls(mega_program *p, int slot, int begin, int end)
 {
     const program_probe *probe = mega_program_probe(p);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
-    mega_collectives_forget(p);
+    mega_collectives_drop_failed(p);
     for (int i = begin; i < end; i++) {
         MEGA_TRY(await_weights(p, i));
         if (probe->before != NULL) probe->before(p, i, slot);
         MEGA_TRY(run_call(p, &call[i]));
-        if (probe->ran != NULL) probe->ran(p, i);
-        if (probe->made != NULL && is_made_at_once(p, i)) probe->made(p, i, slot);
+        if (probe->started != NULL) probe->started(p, i);
+        if (probe->completed != NULL && completes_at_once(p, i)) probe->completed(p, i, slot);
         MEGA_TRY(wait_results(p, probe, slot, i, end));
         if (probe->after != NULL) probe->after(p, i, slot);
     }
@@ -116,7 +116,7 @@ static mega_status run_calls(mega_program *p, int slot, int begin, int end)
 static mega_status run_range(mega_program *p, int slot, int begin, int end)
 {
     const program_probe *probe = mega_program_probe(p);
-    const bool is_watched = probe->before != NULL || probe->ran != NULL || probe->made != NULL;
+    const bool is_watched = probe->before != NULL || probe->started != NULL || probe->completed != NULL;
     if (is_watched || is_awaiting(p, begin) || !mega_recording_applies(p, begin)) return run_calls(p, slot, begin, end);
     MEGA_TRY(mega_comm_poll(p->world));
     return execute_is_stopped(p) ? MEGA_OK : mega_recording_run(p, slot, begin, end);

@@ -189,7 +189,7 @@ mega_tensor mega_graph_input(mega_graph *g, const char *name, mega_dtype dtype, 
     return add_named(g, ROLE_INPUT, name, dtype, num_dims, dim);
 }
 
-void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count)
+void mega_graph_set_id_limit(mega_graph *g, mega_tensor ids, int64_t count)
 {
     if (g->status != MEGA_OK || ids.id <= 0 || ids.id >= g->num_tensors) return;
     graph_tensor *t = &g->tensor[ids.id];
@@ -228,11 +228,11 @@ void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
 }
 
 /* Limits ids to the rows of the whole table without padding. Ids of rows on another rank are valid. */
-void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table)
+void mega_graph_set_row_limit(mega_graph *g, mega_tensor ids, mega_tensor table)
 {
     if (g->status != MEGA_OK || table.id <= 0 || table.id >= g->num_tensors) return;
     const graph_tensor *t = &g->tensor[table.id];
-    if (t->role == ROLE_WEIGHT) mega_graph_limit(g, ids, mega_params_get(g->params, t->param)->true_shape[0]);
+    if (t->role == ROLE_WEIGHT) mega_graph_set_id_limit(g, ids, mega_params_get(g->params, t->param)->true_shape[0]);
     mega_graph_note_table(g, table);
 }
 

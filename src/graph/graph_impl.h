@@ -164,7 +164,7 @@ typedef struct instruction {
                                          none */
     size_t scratch_at, scratch_bytes; /* plan: scratch memory of the kernel */
     size_t packed_at, packed_bytes;   /* plan: buffer for its packed weight; 0 bytes: none */
-    bool packs;                       /* plan: the first instruction that uses this buffer, which fills it */
+    bool fills_packed;                /* plan: the first instruction that uses this buffer, which fills it */
     size_t table_at;                  /* plan: where its table of numbers is (control.c) */
 } instruction;
 
@@ -191,7 +191,7 @@ typedef struct op_member {
         MEMBER_GROUPS,
         MEMBER_DTYPE,
         MEMBER_ATTR
-    } is;
+    } source;
     int operand; /* in[operand], or out[operand - OP_MAX_IN] */
     size_t at;   /* bytes from the start of the arguments */
     size_t from; /* axis of the extent; bytes from the start of the attributes */
@@ -301,7 +301,7 @@ typedef struct graph_scope {
 /* Regions that the backward computes again. */
 typedef struct graph_regions {
     int open, count;      /* number of the open region (0: none), and how many there are */
-    int begun_by_layer;   /* mega_recompute_begin of the layer that is being described, without its end so far */
+    int opened_by_layer;  /* mega_recompute_begin of the layer that is being described, without its end so far */
     bool is_open_layers;  /* the open region was opened by that layer */
     mega_axis saved_axis; /* saved inputs of regions are sharded over it; size 0 or 1: kept whole */
 } graph_regions;
@@ -361,7 +361,7 @@ static inline int32_t mega_graph_root(const mega_graph *g, int32_t t)
     return g->tensor[t].base != 0 ? g->tensor[t].base : t;
 }
 /* Returns the gradient of an output of op, or 0 if it has none. */
-static inline int32_t mega_graph_arrived(const mega_graph *g, const instruction *op, int out)
+static inline int32_t mega_graph_output_gradient(const mega_graph *g, const instruction *op, int out)
 {
     return g->tensor[op->out[out]].gradient;
 }
@@ -373,15 +373,15 @@ mega_status mega_losses_settle(mega_graph *g);
 mega_status mega_losses_seed(mega_graph *g);
 /* output.c, for the same pass: starts differentiation also from outputs, whose gradients the caller may give. */
 mega_status mega_outputs_seed(mega_graph *g);
-/* ops_head.c: mega_head_weigh writes coefficient and weight (0: none) into the instructions of a head;
+/* ops_head.c: mega_head_set_loss writes coefficient and weight (0: none) into the instructions of a head;
  * mega_head_drop_gradient removes the instructions that compute its gradient. */
-void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight);
+void mega_head_set_loss(mega_graph *g, const graph_head *h, double coefficient, int32_t weight);
 void mega_head_drop_gradient(mega_graph *g, const graph_head *h);
 
 /* graph.c: records that the values of an input, or of a view of one, are indices below `count`, or row numbers of
  * `table`. */
-void mega_graph_limit(mega_graph *g, mega_tensor ids, int64_t count);
-void mega_graph_limit_rows(mega_graph *g, mega_tensor ids, mega_tensor table);
+void mega_graph_set_id_limit(mega_graph *g, mega_tensor ids, int64_t count);
+void mega_graph_set_row_limit(mega_graph *g, mega_tensor ids, mega_tensor table);
 void mega_graph_note_table(mega_graph *g, mega_tensor table); /* if it is a parameter, sets mega_param.is_table */
 
 /* shape.c */
@@ -393,10 +393,11 @@ const char *mega_shape_text(char *out, int size, const tensor_shape *s);
 tensor_shape mega_shape_1d(mega_dtype dtype, int64_t n);
 tensor_shape mega_shape_2d(mega_dtype dtype, int64_t rows, int64_t cols);
 /* Check one operand in a shape rule. The message names the op, scope, operand, and the shapes found and expected. */
-mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected);
-mega_status mega_op_expect_epsilon(const instruction *op); /* checks that eps is a positive, normal float */
-mega_status mega_op_expect_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
-                                int num_dims);
+mega_status mega_op_check_operand(const mega_graph *g, const instruction *op, int in, const char *what,
+                                  tensor_shape expected);
+mega_status mega_op_check_epsilon(const instruction *op); /* checks that eps is a positive, normal float */
+mega_status mega_op_check_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
+                               int num_dims);
 static inline const tensor_shape *mega_op_in(const mega_graph *g, const instruction *op, int in)
 {
     return &g->tensor[op->in[in]].shape;
@@ -424,7 +425,7 @@ op_cost mega_op_traffic(const mega_graph *g, const instruction *op);
 op_cost mega_op_cost(const mega_graph *g, const instruction *op);
 /* ops_attention.c: returns the share of all pairs of a query and a key that causal mask and window leave; of a causal
  * mask alone 1/2. */
-double mega_attention_seen(const mega_attention_shape *s);
+double mega_attention_unmasked_share(const mega_attention_shape *s);
 /* Returns the FLOPs that a mask skips, which mega_op_cost does not count: for causal attention without a window, as
  * many as it counts. */
 double mega_op_masked_flops(const mega_graph *g, const instruction *op);

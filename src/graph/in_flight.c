@@ -29,7 +29,7 @@ static mega_status in_flight_end(mega_program *p, int place)
     memmove(&p->wait[place], &p->wait[place + 1], (size_t)(p->num_waits - place) * sizeof *p->wait);
     MEGA_TRY(mega_comm_wait(&request));
     /* a sum in place has no other instruction after it; one with an operand is completed by REDUCE_WAIT */
-    if (op->kind == OP_REDUCE_START && op->in[0] == 0) mega_bucket_summed(p, op->attr.bucket);
+    if (op->kind == OP_REDUCE_START && op->in[0] == 0) mega_bucket_finish_sum(p, op->attr.bucket);
     return MEGA_OK;
 }
 
@@ -46,7 +46,7 @@ static mega_status in_flight_wait(mega_program *p, int place)
 
 static bool is_exchange(const program_wait *w)
 {
-    return w->before == PROGRAM_NEVER;
+    return w->before == PROGRAM_UNTIL_STEP_END;
 }
 
 static mega_status in_flight_add(mega_program *p, int i, int before, const mega_request *request)
@@ -94,7 +94,7 @@ mega_status mega_collectives_wait(mega_program *p, int next, int *waited)
     return MEGA_OK;
 }
 
-void mega_collectives_forget(mega_program *p)
+void mega_collectives_drop_failed(mega_program *p)
 {
     int kept = 0;
     for (int k = 0; k < p->num_waits; k++)
@@ -102,9 +102,9 @@ void mega_collectives_forget(mega_program *p)
     p->num_waits = kept;
 }
 
-mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request)
+mega_status mega_exchange_note_start(mega_program *p, int i, const mega_request *request)
 {
-    return request->world == NULL ? MEGA_OK : in_flight_add(p, i, PROGRAM_NEVER, request);
+    return request->world == NULL ? MEGA_OK : in_flight_add(p, i, PROGRAM_UNTIL_STEP_END, request);
 }
 
 mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket)

@@ -143,7 +143,7 @@ static mega_status settle_head(mega_graph *g, graph_head *h)
         return MEGA_OK;
     }
     MEGA_TRY(check_weight(g, h, found));
-    mega_head_weigh(g, h, coefficient, g->results.per_token_loss ? 0 : found->weight);
+    mega_head_set_loss(g, h, coefficient, g->results.per_token_loss ? 0 : found->weight);
     return MEGA_OK;
 }
 

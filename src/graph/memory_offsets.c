@@ -55,7 +55,7 @@ static int offsets_by_key(const void *a, const void *b)
 static int offsets_by_blame(const void *a, const void *b)
 {
     const plan_block *x = *(plan_block *const *)a, *y = *(plan_block *const *)b;
-    return x->blame != y->blame ? y->blame - x->blame : x->rank - y->rank;
+    return x->times_above != y->times_above ? y->times_above - x->times_above : x->rank - y->rank;
 }
 
 static int offsets_by_offset(const void *a, const void *b)
@@ -137,13 +137,13 @@ static void offsets_sort(placement *p, int order)
 {
     for (int i = 0; i < p->count; i++) p->list[i]->key = key_in(p->list[i], order);
     qsort(p->list, (size_t)p->count, sizeof *p->list, offsets_by_key);
-    for (int i = 0; i < p->count; i++) p->list[i]->rank = i, p->list[i]->blame = 0;
+    for (int i = 0; i < p->count; i++) p->list[i]->rank = i, p->list[i]->times_above = 0;
 }
 
 /* Moves blocks that ended above the bound forward, by how often they did; the others keep their initial order. */
 static void offsets_sort_again(placement *p)
 {
-    for (int i = 0; i < p->count; i++) p->list[i]->blame += p->list[i]->at + p->list[i]->bytes > p->alive;
+    for (int i = 0; i < p->count; i++) p->list[i]->times_above += p->list[i]->at + p->list[i]->bytes > p->alive;
     qsort(p->list, (size_t)p->count, sizeof *p->list, offsets_by_blame);
 }
 

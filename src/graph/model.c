@@ -133,11 +133,11 @@ void model_describe_layer(const mega_model *m, int layer, const mega_builder *ba
     const mega_scope s = name[0] != '\0' ? mega_scope_enter(g, "%s", name) : (mega_scope){strlen(g->scope.path)};
     row->describe(&b, row->self, flow);
     if (g->status == MEGA_OK) mega_graph_fail(g, check_flow(m, layer, b.path, g, flow));
-    if (g->status == MEGA_OK && g->regions.begun_by_layer != 0)
+    if (g->status == MEGA_OK && g->regions.opened_by_layer != 0)
         mega_graph_fail(g,
                         MEGA_MISTAKE("layer \"%s\" (%d of the list of model %s): %d more calls of mega_recompute_begin "
                                      "than of mega_recompute_end; call them in pairs",
-                                     b.path, layer, model_name(m), g->regions.begun_by_layer));
+                                     b.path, layer, model_name(m), g->regions.opened_by_layer));
     mega_scope_leave(g, s);
 }
 

@@ -25,36 +25,36 @@
     (sizeof MEMBER_OF(kernel, member) + \
      0 * sizeof(char[sizeof MEMBER_OF(kernel, member) == sizeof((op_attr *)0)->attr ? 1 : -1]))
 
-#define IN(kernel, member, in)                                                  \
-    {                                                                           \
-        .is = MEMBER_ADDRESS, .at = POINTER_AT(kernel, member), .operand = (in) \
+#define IN(kernel, member, in)                                                      \
+    {                                                                               \
+        .source = MEMBER_ADDRESS, .at = POINTER_AT(kernel, member), .operand = (in) \
     }
-#define OUT(kernel, member, out)                                                             \
-    {                                                                                        \
-        .is = MEMBER_ADDRESS, .at = POINTER_AT(kernel, member), .operand = OP_MAX_IN + (out) \
+#define OUT(kernel, member, out)                                                                 \
+    {                                                                                            \
+        .source = MEMBER_ADDRESS, .at = POINTER_AT(kernel, member), .operand = OP_MAX_IN + (out) \
     }
-#define DIM(kernel, member, in, axis)                                                                  \
-    {                                                                                                  \
-        .is = MEMBER_EXTENT, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in), .from = (axis) \
+#define DIM(kernel, member, in, axis)                                                                      \
+    {                                                                                                      \
+        .source = MEMBER_EXTENT, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in), .from = (axis) \
     }
 #define OUT_DIM(kernel, member, out, axis) DIM(kernel, member, OP_MAX_IN + (out), axis)
-#define COUNT(kernel, member, in)                                                     \
-    {                                                                                 \
-        .is = MEMBER_COUNT, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in) \
+#define COUNT(kernel, member, in)                                                         \
+    {                                                                                     \
+        .source = MEMBER_COUNT, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in) \
     }
-#define GROUPS(kernel, member, in)                                                     \
-    {                                                                                  \
-        .is = MEMBER_GROUPS, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in) \
+#define GROUPS(kernel, member, in)                                                         \
+    {                                                                                      \
+        .source = MEMBER_GROUPS, .at = MEMBER_AT(kernel, member, int64_t), .operand = (in) \
     }
-#define DTYPE(kernel, member, in)                                                        \
-    {                                                                                    \
-        .is = MEMBER_DTYPE, .at = MEMBER_AT(kernel, member, mega_dtype), .operand = (in) \
+#define DTYPE(kernel, member, in)                                                            \
+    {                                                                                        \
+        .source = MEMBER_DTYPE, .at = MEMBER_AT(kernel, member, mega_dtype), .operand = (in) \
     }
 #define OUT_DTYPE(kernel, member, out) DTYPE(kernel, member, OP_MAX_IN + (out))
-#define ATTR(kernel, member, attr)                                                                        \
-    {                                                                                                     \
-        .is = MEMBER_ATTR, .at = offsetof(mega_##kernel##_args, member), .from = offsetof(op_attr, attr), \
-        .size = ATTR_SIZE(kernel, member, attr)                                                           \
+#define ATTR(kernel, member, attr)                                                                            \
+    {                                                                                                         \
+        .source = MEMBER_ATTR, .at = offsetof(mega_##kernel##_args, member), .from = offsetof(op_attr, attr), \
+        .size = ATTR_SIZE(kernel, member, attr)                                                               \
     }
 
 #endif

@@ -193,15 +193,15 @@ mega_status mega_program_output_gradient(mega_program *p, const char *name, int 
     const double factor = weight > 0 ? p->step.loss_factor / divisor : 0;
     MEGA_TRY(output_write(mega_program_address(p, o->gradient, slot), p->g->tensor[o->gradient].shape.dtype, gradient,
                           count, factor));
-    p->is_given[slot] = true;
+    p->has_given_gradient[slot] = true;
     return MEGA_OK;
 }
 
 void mega_program_forget_given(mega_program *p, int slot)
 {
-    for (int i = 0; i < p->g->results.num_outputs && p->is_given[slot]; i++) {
+    for (int i = 0; i < p->g->results.num_outputs && p->has_given_gradient[slot]; i++) {
         const int32_t d = p->g->results.output[i].gradient;
         if (d != 0) mega_device_fill(mega_program_address(p, d, slot), 0, mega_shape_bytes(&p->g->tensor[d].shape));
     }
-    p->is_given[slot] = false;
+    p->has_given_gradient[slot] = false;
 }

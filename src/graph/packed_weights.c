@@ -15,7 +15,7 @@ static int packed_before(const mega_graph *g, int end)
 {
     const instruction *op = &g->op[end];
     for (int i = 0; i < end; i++)
-        if (g->op[i].packs && g->op[i].kind == op->kind && g->op[i].in[PACKED_OPERAND] == op->in[PACKED_OPERAND])
+        if (g->op[i].fills_packed && g->op[i].kind == op->kind && g->op[i].in[PACKED_OPERAND] == op->in[PACKED_OPERAND])
             return i;
     return -1;
 }
@@ -45,7 +45,7 @@ static void packed_place(mega_program *p, int i, void *args)
     memset(args, 0, PROGRAM_ARGS_BYTES);
     mega_program_bind_args(p, &b, op, args);
     op->packed_bytes = kernel->packed(args);
-    op->packs = op->packed_bytes > 0;
+    op->fills_packed = op->packed_bytes > 0;
     op->packed_at = p->packed_bytes;
     p->packed_bytes += (op->packed_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }

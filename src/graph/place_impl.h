@@ -17,10 +17,10 @@ typedef struct place {
 /* pass_place.c */
 mega_status mega_place_insert(place *p, int before, bool backward, instruction op);
 int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients); /* 0: out of memory */
-int64_t mega_place_offset(const mega_graph *g, int param);              /* offset in its bucket, in elements */
+int64_t mega_place_param_offset(const mega_graph *g, int param);        /* offset in its bucket, in elements */
 /* pass_place_held.c: gradients that are held in 16 bits */
-mega_status mega_place_held(place *p);
+mega_status mega_place_held_gradients(place *p);
 /* pass_place_weights.c: ZeRO 3 */
-mega_status mega_place_weights(place *p);
+mega_status mega_place_weight_gathers(place *p);
 
 #endif

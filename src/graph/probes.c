@@ -65,9 +65,9 @@ static void probes_keep_failure(mega_program *p, int i, int slot)
 
 static void keep_nonfinite(mega_program *p, int i, int slot)
 {
-    if (p->found->instruction >= 0 || mega_program_check_finite(p, i, slot, true) == MEGA_OK) return;
-    p->found->instruction = i;
-    mega_error_get(&p->found->what);
+    if (p->nonfinite->instruction >= 0 || mega_program_check_finite(p, i, slot, true) == MEGA_OK) return;
+    p->nonfinite->instruction = i;
+    mega_error_get(&p->nonfinite->what);
 }
 
 /* Returns whether a collective sums tensor t over ranks. */
@@ -119,12 +119,12 @@ static void show_results(mega_program *p, int i, int slot)
 static void watch_results(mega_program *p, int i, int slot)
 {
     if (p->observer != NULL) show_results(p, i, slot);
-    if (p->found != NULL) keep_nonfinite(p, i, slot);
+    if (p->nonfinite != NULL) keep_nonfinite(p, i, slot);
 }
 
 void mega_program_watch(mega_program *p, mega_nonfinite *found)
 {
-    p->found = found;
+    p->nonfinite = found;
 }
 
 void mega_program_observe(mega_program *p, mega_observer *observer, void *user)
@@ -154,9 +154,10 @@ void mega_program_profile(mega_program *program, mega_profile *profile)
 
 const program_probe *mega_program_probe(const mega_program *p)
 {
-    static const program_probe none = {.before = NULL}, watched = {.made = watch_results};
-    static const program_probe checked = {.before = begin_blocks, .made = probes_keep_failure, .after = end_blocks};
-    static const program_probe profiled = {.before = note_begin, .ran = note_end};
-    if (p->found != NULL || p->observer != NULL) return &watched;
+    static const program_probe none = {.before = NULL}, watched = {.completed = watch_results};
+    static const program_probe checked = {
+        .before = begin_blocks, .completed = probes_keep_failure, .after = end_blocks};
+    static const program_probe profiled = {.before = note_begin, .started = note_end};
+    if (p->nonfinite != NULL || p->observer != NULL) return &watched;
     return p->check > 0 ? &checked : p->profile != NULL ? &profiled : &none;
 }

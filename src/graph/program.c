@@ -237,7 +237,7 @@ static mega_status bind_call(mega_program *p, int slot, int i)
     mega_kernel_head *head = c->args;
     if (op->scratch_bytes > 0) head->scratch = p->scratch + op->scratch_at;
     if (op->packed_bytes > 0) head->packed = p->packed + op->packed_at;
-    head->packs = op->packs;
+    head->packs = op->fills_packed;
     mega_program_bind_args(p, &b, op, c->args);
     if (c->kernel->prepare != NULL) {
         const mega_status st = c->kernel->prepare(c->args, p->threads);
@@ -254,15 +254,15 @@ static mega_status bind_call(mega_program *p, int slot, int i)
 static mega_status allocate_arenas(mega_program *p, mega_region *resident, mega_region *workspace, mega_region *shared)
 {
     p->is_begun = true;
-    p->is_lent = resident != NULL;
+    p->borrows_memory = resident != NULL;
     p->saved = mega_calloc((size_t)p->slots, sizeof *p->saved);
     p->io = mega_calloc((size_t)p->slots, sizeof *p->io);
     p->pass = mega_calloc((size_t)p->passes, sizeof *p->pass);
     p->is_forward_done = mega_calloc((size_t)p->slots, sizeof *p->is_forward_done);
-    p->is_given = mega_calloc((size_t)p->slots, sizeof *p->is_given);
+    p->has_given_gradient = mega_calloc((size_t)p->slots, sizeof *p->has_given_gradient);
     p->call = mega_calloc((size_t)p->slots * (size_t)p->g->num_ops + 1, sizeof *p->call);
-    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->is_forward_done == NULL || p->is_given == NULL ||
-        p->call == NULL)
+    if (p->saved == NULL || p->io == NULL || p->pass == NULL || p->is_forward_done == NULL ||
+        p->has_given_gradient == NULL || p->call == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
     void *block = NULL;
     for (int s = 0; s < p->slots; s++) {
@@ -350,12 +350,12 @@ void mega_program_destroy(mega_program *p)
     if (p == NULL) return;
     for (int i = 0; p->call != NULL && i < p->slots * p->g->num_ops; i++)
         if (p->call[i].prepared && p->call[i].kernel->release != NULL) p->call[i].kernel->release(p->call[i].args);
-    for (int s = 0; s < p->slots && !p->is_lent; s++) {
+    for (int s = 0; s < p->slots && !p->borrows_memory; s++) {
         if (p->saved != NULL) mega_pages_free(p->saved[s], p->saved_bytes);
         if (p->io != NULL) mega_pages_free(p->io[s], p->io_bytes);
         if (p->pass != NULL && s < p->passes) mega_pages_free(p->pass[s], p->pass_bytes);
     }
-    if (!p->is_lent) {
+    if (!p->borrows_memory) {
         mega_pages_free(p->scratch, p->scratch_bytes);
         mega_pages_free(p->state, p->state_bytes * (size_t)p->slots);
         mega_pages_free(p->control, p->control_bytes);
@@ -368,7 +368,7 @@ void mega_program_destroy(mega_program *p)
     mega_free(p->io);
     mega_free(p->pass);
     mega_free(p->is_forward_done);
-    mega_free(p->is_given);
+    mega_free(p->has_given_gradient);
     mega_free(p->call);
     mega_free(p->block);
     mega_graph_destroy(p->g);

@@ -16,8 +16,8 @@ typedef struct plan_block {
     size_t best_at; /* offset in the best placement so far */
     size_t used;    /* bytes before the canary */
     int first, last;
-    double key;      /* sort key while offsets are searched: the smallest is placed first */
-    int rank, blame; /* position in that order; how often it ended above the bound */
+    double key;            /* sort key while offsets are searched: the smallest is placed first */
+    int rank, times_above; /* position in that order; how often it ended above the bound */
     tensor_area area;
     int32_t tensor; /* its first value; 0: scratch of instruction `first` */
 } plan_block;
@@ -45,13 +45,13 @@ typedef struct collective_args {
  * result, or the exchange of a bucket, for which a separate instruction or the end of the step waits. */
 typedef struct program_wait {
     mega_request request;
-    int instruction, before; /* the instruction that started it; the one that reads its result, PROGRAM_NEVER for a
-                                bucket exchange */
+    int instruction; /* that started it */
+    int before;      /* that reads its result; PROGRAM_UNTIL_STEP_END for the exchange of a bucket */
 } program_wait;
 enum {
     PROGRAM_COLLECTIVES = 16, /* the most collectives in progress; one more first waits for the oldest */
     PROGRAM_WAITS = PROGRAM_COLLECTIVES + 2 * MEGA_PROGRAM_REQUESTS,
-    PROGRAM_NEVER = -1
+    PROGRAM_UNTIL_STEP_END = -1
 };
 
 /* Arguments of an instruction on a bucket (bucket.c). */
@@ -92,7 +92,7 @@ struct mega_program {
     size_t scratch_live;   /* the same for the scratch arena alone */
     size_t head_bytes;     /* of these bytes, those that cross-entropy ops read and write */
     size_t held_bytes[3];  /* by bucket_use: the most alive at one instruction */
-    bool is_lent;          /* the arenas are in regions of the caller */
+    bool borrows_memory;   /* the arenas are in regions of the caller */
     bool is_begun;         /* mega_program_allocate has started to take memory */
     bool is_allocated;     /* all calls can run */
     int pack_weights;      /* as in mega_program_options */
@@ -102,7 +102,7 @@ struct mega_program {
     char *scratch, *state, *packed, *control, **saved, **io, **pass;
     bool *is_forward_done;          /* [slots] whether a backward may follow */
     mega_error_record failed;       /* first failure in this run that did not end it */
-    bool *is_given;                 /* [slots] whether the caller gave the gradient of an output (output.c) */
+    bool *has_given_gradient;       /* [slots] whether the caller gave the gradient of an output (output.c) */
     program_call *call;             /* [slots][num_ops] */
     char *call_args;                /* [slots][num_ops][PROGRAM_ARGS_BYTES] */
     mega_arena args;                /* what some of them point to */
@@ -110,7 +110,7 @@ struct mega_program {
     double reduce_s;                /* of the last run (mega_program_reduce_seconds) */
     mega_profile *profile;          /* borrowed; NULL: runs are not timed */
     mega_profile_moment call_began; /* of the instruction that a profiled run is at */
-    mega_nonfinite *found;          /* borrowed; NULL: runs are not watched */
+    mega_nonfinite *nonfinite;      /* borrowed; NULL: runs are not watched */
     mega_observer *observer;        /* NULL: results of instructions are not observed */
     void *observer_user;
     bool records, is_recordable[2];  /* the caller's wish; whether the host only launches a forward, a backward */
@@ -122,9 +122,9 @@ struct mega_program {
 /* probes.c: what is done beside running instruction i of a slot. NULL: nothing. A failure is kept in p->failed. */
 typedef struct program_probe {
     void (*before)(mega_program *p, int i, int slot);
-    void (*ran)(mega_program *p, int i);             /* it has run; what it started may be in progress */
-    void (*made)(mega_program *p, int i, int slot);  /* its results are complete */
-    void (*after)(mega_program *p, int i, int slot); /* the results that the next one reads are complete */
+    void (*started)(mega_program *p, int i);             /* it has run; what it started may be in progress */
+    void (*completed)(mega_program *p, int i, int slot); /* its results are complete */
+    void (*after)(mega_program *p, int i, int slot);     /* the results that the next one reads are complete */
 } program_probe;
 const program_probe *mega_program_probe(const mega_program *p); /* of the run that begins; never NULL */
 
@@ -134,22 +134,22 @@ void mega_graph_mark_scaled(mega_graph *g);
  * that the loss scale multiplies are not looked at. */
 mega_status mega_program_check_finite(mega_program *p, int i, int slot, bool also_scaled);
 /* ops_custom.c: called after a custom op ran. Records its failure if it is the first in this run. */
-void mega_custom_collect(mega_program *p, int instruction_number, const void *args);
+void mega_custom_take_failure(mega_program *p, int instruction_number, const void *args);
 /* bucket.c */
 mega_status mega_bucket_bind(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a);
 mega_status mega_bucket_run(mega_program *p, int i, const bucket_args *a);
 /* Completes the sum of a bucket whose gradients are summed where they are, after the wait. */
-void mega_bucket_summed(const mega_program *p, int bucket);
+void mega_bucket_finish_sum(const mega_program *p, int bucket);
 /* in_flight.c: starts instruction i, a collective. */
 mega_status mega_collective_run(mega_program *p, int i, const collective_args *a);
 /* Waits for one collective whose result instruction `next` or an earlier one reads. *waited receives the instruction
  * that started it, or -1 if there is none. */
 mega_status mega_collectives_wait(mega_program *p, int next, int *waited);
 /* Removes collectives that an earlier run left because it failed; nothing waits for them any more. */
-void mega_collectives_forget(mega_program *p);
-/* mega_exchange_begun records that instruction i has started the exchange of a bucket. mega_exchange_wait waits for the
+void mega_collectives_drop_failed(mega_program *p);
+/* mega_exchange_note_start: instruction i has started the exchange of a bucket. mega_exchange_wait waits for the
  * exchanges that instructions of this kind started for `bucket` (-1: for all buckets). */
-mega_status mega_exchange_begun(mega_program *p, int i, const mega_request *request);
+mega_status mega_exchange_note_start(mega_program *p, int i, const mega_request *request);
 mega_status mega_exchange_wait(mega_program *p, op_kind kind, int bucket);
 int mega_exchanges(const mega_program *p); /* number of bucket exchanges in progress */
 /* memory_plan.c: assigns an offset to every value and to the scratch of every kernel. */

@@ -51,22 +51,23 @@ static mega_status wrong_operand(const mega_graph *g, const instruction *op, int
                         t->name, mega_shape_text(found, sizeof found, &t->shape), expected);
 }
 
-mega_status mega_op_expect_epsilon(const instruction *op)
+mega_status mega_op_check_epsilon(const instruction *op)
 {
     if (op->attr.eps >= FLT_MIN && op->attr.eps <= FLT_MAX) return MEGA_OK;
     return MEGA_MISTAKE("op %s in \"%s\": epsilon %g; expected a number above 0, such as 1e-5 (from %g to %g)",
                         mega_op_table[op->kind]->name, op->scope, op->attr.eps, (double)FLT_MIN, (double)FLT_MAX);
 }
 
-mega_status mega_op_expect(const mega_graph *g, const instruction *op, int in, const char *what, tensor_shape expected)
+mega_status mega_op_check_operand(const mega_graph *g, const instruction *op, int in, const char *what,
+                                  tensor_shape expected)
 {
     char text[96];
     if (op->in[in] == 0 || mega_shape_equal(&g->tensor[op->in[in]].shape, &expected)) return MEGA_OK;
     return wrong_operand(g, op, in, what, mega_shape_text(text, sizeof text, &expected));
 }
 
-mega_status mega_op_expect_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
-                                int num_dims)
+mega_status mega_op_check_dims(const mega_graph *g, const instruction *op, int in, const char *what, mega_dtype dtype,
+                               int num_dims)
 {
     char text[64];
     const tensor_shape *s = mega_op_in(g, op, in);

@@ -19,16 +19,17 @@ static mega_status activation_shape(const mega_graph *g, const instruction *op, 
     if (op->attr.activation <= MEGA_ACT_GELU || op->attr.activation > MEGA_ACT_SIGMOID)
         return MEGA_MISTAKE("op activation in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d",
                             op->scope, (int)op->attr.activation, (int)MEGA_ACT_SIGMOID);
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
 }
 
 static void activation_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_ACTIVATION_GRAD,
-                     .in = {[ACTIVATION_GRAD_DY] = mega_graph_arrived(g, op, 0), [ACTIVATION_GRAD_X] = op->in[0]},
-                     .attr = op->attr};
+    instruction d = {
+        .kind = OP_ACTIVATION_GRAD,
+        .in = {[ACTIVATION_GRAD_DY] = mega_graph_output_gradient(g, op, 0), [ACTIVATION_GRAD_X] = op->in[0]},
+        .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
@@ -42,8 +43,8 @@ const op_row mega_op_row_activation = {OP_ROW(activation, 1, 1, activation), .ov
 
 static mega_status activation_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, ACTIVATION_GRAD_DY, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, ACTIVATION_GRAD_X, "x", *mega_op_in(g, op, ACTIVATION_GRAD_DY)));
+    MEGA_TRY(mega_op_check_dims(g, op, ACTIVATION_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_operand(g, op, ACTIVATION_GRAD_X, "x", *mega_op_in(g, op, ACTIVATION_GRAD_DY)));
     out[0] = *mega_op_in(g, op, ACTIVATION_GRAD_DY);
     return MEGA_OK;
 }

@@ -57,13 +57,13 @@ static mega_status expect_qkv(const mega_graph *g, const instruction *op, int q,
                             "values in tensors of their own",
                             mega_op_table[op->kind]->name, op->scope, (long long)s->seq, (long long)keys_of(s));
     if (op->in[k] == 0 && op->in[v] == 0)
-        return mega_op_expect(g, op, q, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s)));
+        return mega_op_check_operand(g, op, q, "qkv", mega_shape_2d(g->dtype, rows, qkv_width(s)));
     if (op->in[k] == 0 || op->in[v] == 0)
         return MEGA_MISTAKE("op %s in \"%s\": one of keys and values is missing; give both, or neither",
                             mega_op_table[op->kind]->name, op->scope);
-    MEGA_TRY(mega_op_expect(g, op, q, "q", mega_shape_2d(g->dtype, rows, q_width(s))));
-    MEGA_TRY(mega_op_expect(g, op, k, "k", mega_shape_2d(g->dtype, keys, kv_width(s))));
-    return mega_op_expect(g, op, v, "v", mega_shape_2d(g->dtype, keys, kv_width(s)));
+    MEGA_TRY(mega_op_check_operand(g, op, q, "q", mega_shape_2d(g->dtype, rows, q_width(s))));
+    MEGA_TRY(mega_op_check_operand(g, op, k, "k", mega_shape_2d(g->dtype, keys, kv_width(s))));
+    return mega_op_check_operand(g, op, v, "v", mega_shape_2d(g->dtype, keys, kv_width(s)));
 }
 
 static mega_status attention_check_rules(const instruction *op)
@@ -128,7 +128,7 @@ static mega_status expect_bias(const mega_graph *g, const instruction *op, int b
                          "op %s in \"%s\": a soft-cap and biases of relative positions together are not implemented "
                          "yet; leave one of them out",
                          mega_op_table[op->kind]->name, op->scope);
-    return mega_op_expect(g, op, bias, "bias", mega_shape_2d(g->dtype, r->bias_buckets, s->heads));
+    return mega_op_check_operand(g, op, bias, "bias", mega_shape_2d(g->dtype, r->bias_buckets, s->heads));
 }
 
 static mega_status attention_check_shape(const instruction *op)
@@ -174,10 +174,10 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
                             "by them",
                             op->scope);
     MEGA_TRY(expect_qkv(g, op, ATTENTION_QKV, ATTENTION_K, ATTENTION_V));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(expect_bias(g, op, ATTENTION_BIAS));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
     return MEGA_OK;
@@ -193,7 +193,7 @@ static int32_t gradient_like(mega_graph *g, const instruction *op, int in)
 static void attention_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_ATTENTION_GRAD,
-                     .in = {[ATTENTION_GRAD_DOUT] = mega_graph_arrived(g, op, ATTENTION_OUT),
+                     .in = {[ATTENTION_GRAD_DOUT] = mega_graph_output_gradient(g, op, ATTENTION_OUT),
                             [ATTENTION_GRAD_QKV] = op->in[ATTENTION_QKV],
                             [ATTENTION_GRAD_OUT] = op->out[ATTENTION_OUT],
                             [ATTENTION_GRAD_LSE] = op->out[ATTENTION_LSE],
@@ -215,7 +215,7 @@ static void attention_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[ATTENTION_V], d.out[ATTENTION_GRAD_DV]);
 }
 
-double mega_attention_seen(const mega_attention_shape *s)
+double mega_attention_unmasked_share(const mega_attention_shape *s)
 {
     const mega_attention_rules *r = &s->rules;
     double pairs = 0.0;
@@ -234,7 +234,7 @@ static op_cost attention_cost(const mega_graph *g, const instruction *op, double
 {
     const mega_attention_shape *s = &op->attr.attention;
     const double pairs =
-        (double)s->batch * (double)s->heads * (double)s->seq * (double)keys_of(s) * mega_attention_seen(s);
+        (double)s->batch * (double)s->heads * (double)s->seq * (double)keys_of(s) * mega_attention_unmasked_share(s);
     double bytes = 0.0;
     for (int i = 0; i < OP_MAX_IN; i++)
         if (op->in[i] != 0) bytes += (double)mega_shape_bytes(mega_op_in(g, op, i));
@@ -340,14 +340,14 @@ static mega_status attention_grad_shape(const mega_graph *g, const instruction *
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(attention_check_shape(op));
     const tensor_shape o = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_DOUT, "dout", o));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_DOUT, "dout", o));
     MEGA_TRY(expect_qkv(g, op, ATTENTION_GRAD_QKV, ATTENTION_GRAD_K, ATTENTION_GRAD_V));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_OUT, "out", o));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_OUT, "out", o));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(expect_bias(g, op, ATTENTION_GRAD_BIAS));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_GRAD_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_GRAD_DQKV] = *mega_op_in(g, op, ATTENTION_GRAD_QKV);
     out[ATTENTION_GRAD_DK] = out[ATTENTION_GRAD_DV] =
         mega_shape_2d(g->dtype, mega_extent_mul(s->batch, keys_of(s)), kv_width(s));
@@ -429,11 +429,11 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
                             s->dropout, s->causal ? "causal" : "not causal");
     const int64_t rows = mega_extent_mul(s->batch, s->seq);
     MEGA_TRY(expect_qkv(g, op, ATTENTION_CACHED_QKV, ATTENTION_CACHED_K, ATTENTION_CACHED_V));
-    MEGA_TRY(mega_op_expect_dims(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", g->dtype, 3));
+    MEGA_TRY(mega_op_check_dims(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", g->dtype, 3));
     const tensor_shape cache = {
         g->dtype, 3, {s->batch, mega_op_in_dim(g, op, ATTENTION_CACHED_K_CACHE, 1), s->kv_heads * s->head_dim, 0}};
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
-    MEGA_TRY(mega_op_expect(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_CACHED_K_CACHE, "k_cache", cache));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
     MEGA_TRY(check_ring(op, cache.dim[1]));
     MEGA_TRY(expect_bias(g, op, ATTENTION_CACHED_BIAS));
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));

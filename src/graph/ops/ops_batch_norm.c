@@ -53,11 +53,11 @@ mega_batch_norm_result mega_op_batch_norm_running(mega_graph *g, mega_tensor x, 
 /* Checks x, gain and bias, which have the same operand numbers in batch_norm and batch_norm_fixed. */
 static mega_status batch_norm_expect(const mega_graph *g, const instruction *op)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, BATCH_NORM_X, "x", g->dtype, 2));
     const int64_t cols = mega_op_in_dim(g, op, BATCH_NORM_X, 1);
-    MEGA_TRY(mega_op_expect_epsilon(op));
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GAIN, "gain", mega_shape_1d(g->dtype, cols)));
-    return mega_op_expect(g, op, BATCH_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols));
+    MEGA_TRY(mega_op_check_epsilon(op));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_GAIN, "gain", mega_shape_1d(g->dtype, cols)));
+    return mega_op_check_operand(g, op, BATCH_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols));
 }
 
 /* Checks the accumulated update of a running statistic, which is stored in the gradient buffer of the parameter. */
@@ -65,7 +65,7 @@ static mega_status running_expect(const mega_graph *g, const instruction *op, in
 {
     const graph_tensor *t = &g->tensor[op->in[in]];
     if (op->in[BATCH_NORM_RUNNING_MEAN] == 0 && op->in[BATCH_NORM_RUNNING_VAR] == 0) return MEGA_OK;
-    MEGA_TRY(mega_op_expect(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BATCH_NORM_X, 1))));
+    MEGA_TRY(mega_op_check_operand(g, op, in, what, mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BATCH_NORM_X, 1))));
     if (t->role == ROLE_WEIGHT && mega_params_get(g->params, t->param)->is_buffer) return MEGA_OK;
     return MEGA_MISTAKE("op batch_norm in \"%s\": %s is %s, which is no buffer; request it with is_buffer", op->scope,
                         what, t->name);
@@ -91,7 +91,7 @@ static mega_status batch_norm_shape(const mega_graph *g, const instruction *op, 
 static void batch_norm_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_BATCH_NORM_GRAD,
-                     .in = {[BATCH_NORM_GRAD_DY] = mega_graph_arrived(g, op, BATCH_NORM_Y),
+                     .in = {[BATCH_NORM_GRAD_DY] = mega_graph_output_gradient(g, op, BATCH_NORM_Y),
                             [BATCH_NORM_GRAD_X] = op->in[BATCH_NORM_X],
                             [BATCH_NORM_GRAD_MEAN] = op->out[BATCH_NORM_MEAN],
                             [BATCH_NORM_GRAD_VAR] = op->out[BATCH_NORM_VAR],
@@ -138,13 +138,13 @@ const op_row mega_op_row_batch_norm = {
 
 static mega_status batch_norm_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_GRAD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, BATCH_NORM_GRAD_X, "x", g->dtype, 2));
     const tensor_shape x = *mega_op_in(g, op, BATCH_NORM_GRAD_X);
     const tensor_shape statistics = mega_shape_2d(g->acc, x.dim[0] / op->attr.group, x.dim[1]);
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_DY, "dy", x));
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_MEAN, "mean", statistics));
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_VAR, "var", statistics));
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_GRAD_GAIN, "gain", mega_shape_1d(g->dtype, x.dim[1])));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_GRAD_DY, "dy", x));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_GRAD_MEAN, "mean", statistics));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_GRAD_VAR, "var", statistics));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_GRAD_GAIN, "gain", mega_shape_1d(g->dtype, x.dim[1])));
     out[BATCH_NORM_GRAD_DX] = x;
     out[BATCH_NORM_GRAD_DGAIN] = out[BATCH_NORM_GRAD_DBIAS] = mega_shape_1d(g->acc, x.dim[1]);
     return MEGA_OK;
@@ -166,8 +166,8 @@ const op_row mega_op_row_batch_norm_grad = {
 
 static mega_status batch_norm_update_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, BATCH_NORM_UPDATE_MEAN, "mean", g->acc, 2));
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_UPDATE_VAR, "var", *mega_op_in(g, op, BATCH_NORM_UPDATE_MEAN)));
+    MEGA_TRY(mega_op_check_dims(g, op, BATCH_NORM_UPDATE_MEAN, "mean", g->acc, 2));
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_UPDATE_VAR, "var", *mega_op_in(g, op, BATCH_NORM_UPDATE_MEAN)));
     if (!(op->attr.p > 0 && op->attr.p < 1))
         return MEGA_MISTAKE("op batch_norm_update in \"%s\": momentum %g; expected more than 0, and below 1", op->scope,
                             op->attr.p);
@@ -206,8 +206,8 @@ static mega_status batch_norm_fixed_shape(const mega_graph *g, const instruction
     MEGA_TRY(batch_norm_expect(g, op));
     out[0] = *mega_op_in(g, op, BATCH_NORM_FIXED_X);
     const tensor_shape stats = mega_shape_1d(mega_op_in_float(g, op, BATCH_NORM_FIXED_MEAN), out[0].dim[1]);
-    MEGA_TRY(mega_op_expect(g, op, BATCH_NORM_FIXED_MEAN, "mean", stats));
-    return mega_op_expect(g, op, BATCH_NORM_FIXED_VAR, "var", stats);
+    MEGA_TRY(mega_op_check_operand(g, op, BATCH_NORM_FIXED_MEAN, "mean", stats));
+    return mega_op_check_operand(g, op, BATCH_NORM_FIXED_VAR, "var", stats);
 }
 
 const op_row mega_op_row_batch_norm_fixed = {

@@ -12,7 +12,7 @@ static mega_status all_reduce_shape(const mega_graph *g, const instruction *op, 
 /* The adjoint of "reduce from the group": the partial sum of every rank receives the whole gradient. */
 static void all_reduce_gradient(mega_graph *g, const instruction *op)
 {
-    mega_graph_gradient_add(g, op->in[0], mega_graph_arrived(g, op, 0));
+    mega_graph_gradient_add(g, op->in[0], mega_graph_output_gradient(g, op, 0));
 }
 
 const op_row mega_op_row_all_reduce = {OP_ROW(all_reduce, 1, 1, NONE), .overlays = 1u << 0, .shape = all_reduce_shape,
@@ -36,7 +36,7 @@ static mega_status copy_to_group_shape(const mega_graph *g, const instruction *o
 
 static void copy_to_group_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_ALL_REDUCE, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    instruction d = {.kind = OP_ALL_REDUCE, .in = {mega_graph_output_gradient(g, op, 0)}, .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
@@ -89,13 +89,13 @@ static instruction sequence_op(op_kind kind, int32_t x, const mega_axis *axis)
 
 static void all_gather_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = sequence_op(OP_REDUCE_SCATTER, mega_graph_arrived(g, op, 0), &op->attr.axis);
+    instruction d = sequence_op(OP_REDUCE_SCATTER, mega_graph_output_gradient(g, op, 0), &op->attr.axis);
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
 static void reduce_scatter_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = sequence_op(OP_ALL_GATHER, mega_graph_arrived(g, op, 0), &op->attr.axis);
+    instruction d = sequence_op(OP_ALL_GATHER, mega_graph_output_gradient(g, op, 0), &op->attr.axis);
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 

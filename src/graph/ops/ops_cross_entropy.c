@@ -18,9 +18,9 @@ mega_tensor mega_op_cross_entropy(mega_graph *g, mega_tensor logits, mega_tensor
 static mega_status cross_entropy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     MEGA_TRY(
-        mega_op_expect_dims(g, op, CROSS_ENTROPY_LOGITS, "logits", mega_op_in_float(g, op, CROSS_ENTROPY_LOGITS), 2));
+        mega_op_check_dims(g, op, CROSS_ENTROPY_LOGITS, "logits", mega_op_in_float(g, op, CROSS_ENTROPY_LOGITS), 2));
     const int64_t rows = mega_op_in_dim(g, op, CROSS_ENTROPY_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, CROSS_ENTROPY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[0] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }
@@ -28,7 +28,7 @@ static mega_status cross_entropy_shape(const mega_graph *g, const instruction *o
 static void cross_entropy_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_CROSS_ENTROPY_GRAD,
-                     .in = {[CROSS_ENTROPY_GRAD_DLOSS] = mega_graph_arrived(g, op, 0),
+                     .in = {[CROSS_ENTROPY_GRAD_DLOSS] = mega_graph_output_gradient(g, op, 0),
                             [CROSS_ENTROPY_GRAD_LOGITS] = op->in[CROSS_ENTROPY_LOGITS],
                             [CROSS_ENTROPY_GRAD_LABELS] = op->in[CROSS_ENTROPY_LABELS]},
                      .attr = {.ignored = op->attr.ignored}};
@@ -52,11 +52,11 @@ const op_row mega_op_row_cross_entropy = {
 
 static mega_status cross_entropy_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, CROSS_ENTROPY_GRAD_LOGITS, "logits",
-                                 mega_op_in_float(g, op, CROSS_ENTROPY_GRAD_LOGITS), 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CROSS_ENTROPY_GRAD_LOGITS, "logits",
+                                mega_op_in_float(g, op, CROSS_ENTROPY_GRAD_LOGITS), 2));
     const int64_t rows = mega_op_in_dim(g, op, CROSS_ENTROPY_GRAD_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_GRAD_DLOSS, "dloss", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, CROSS_ENTROPY_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, CROSS_ENTROPY_GRAD_DLOSS, "dloss", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, CROSS_ENTROPY_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[0] = *mega_op_in(g, op, CROSS_ENTROPY_GRAD_LOGITS);
     return MEGA_OK;
 }
@@ -89,9 +89,9 @@ mega_tensor mega_op_labelled_sum(mega_graph *g, mega_tensor labels, mega_tensor 
 
 static mega_status labelled_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LABELLED_SUM_LABELS, "labels", MEGA_I32, 1));
-    MEGA_TRY(mega_op_expect(g, op, LABELLED_SUM_WEIGHTS, "weights",
-                            mega_shape_1d(MEGA_F32, mega_op_in_dim(g, op, LABELLED_SUM_LABELS, 0))));
+    MEGA_TRY(mega_op_check_dims(g, op, LABELLED_SUM_LABELS, "labels", MEGA_I32, 1));
+    MEGA_TRY(mega_op_check_operand(g, op, LABELLED_SUM_WEIGHTS, "weights",
+                                   mega_shape_1d(MEGA_F32, mega_op_in_dim(g, op, LABELLED_SUM_LABELS, 0))));
     out[0] = mega_shape_1d(g->acc, 1);
     return MEGA_OK;
 }
@@ -121,13 +121,13 @@ mega_tensor mega_op_label_weights(mega_graph *g, mega_tensor labels, mega_tensor
 static mega_status label_weights_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     static const char *const what[] = {[LABEL_WEIGHTS_GIVEN] = "weights", [LABEL_WEIGHTS_MASK] = "mask"};
-    MEGA_TRY(mega_op_expect_dims(g, op, LABEL_WEIGHTS_LABELS, "labels", MEGA_I32, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, LABEL_WEIGHTS_LABELS, "labels", MEGA_I32, 1));
     const int64_t rows = mega_op_in_dim(g, op, LABEL_WEIGHTS_LABELS, 0);
     for (int k = LABEL_WEIGHTS_GIVEN; k <= LABEL_WEIGHTS_MASK; k++) {
         const tensor_shape *s = mega_op_in(g, op, k);
         const mega_dtype dtype = k == LABEL_WEIGHTS_GIVEN ? g->acc : MEGA_F32;
         if (op->in[k] != 0 && (s->dtype != dtype || rows % mega_shape_count(s) != 0))
-            MEGA_TRY(mega_op_expect(g, op, k, what[k], mega_shape_1d(dtype, rows)));
+            MEGA_TRY(mega_op_check_operand(g, op, k, what[k], mega_shape_1d(dtype, rows)));
     }
     out[LABEL_WEIGHTS_WEIGHTS] = mega_shape_1d(MEGA_F32, rows);
     out[LABEL_WEIGHTS_WRONG] = mega_shape_1d(MEGA_I32, 3);

@@ -139,7 +139,7 @@ static void custom_gradient(mega_graph *g, const instruction *op)
         return;
     }
     for (int i = 0; i < c->num_out; i++) {
-        d.in[i] = mega_graph_arrived(g, op, i);
+        d.in[i] = mega_graph_output_gradient(g, op, i);
         d.in[c->num_out + c->num_in + i] = op->out[i];
     }
     for (int i = 0; i < c->num_in; i++) {
@@ -154,7 +154,7 @@ static mega_status custom_grad_shapes(const mega_graph *g, const instruction *op
 {
     const mega_custom_op *c = op->attr.custom;
     for (int i = 0; i < c->num_out; i++)
-        MEGA_TRY(mega_op_expect(g, op, i, "d_out", *mega_op_in(g, op, c->num_out + c->num_in + i)));
+        MEGA_TRY(mega_op_check_operand(g, op, i, "d_out", *mega_op_in(g, op, c->num_out + c->num_in + i)));
     for (int i = 0; i < c->num_in; i++) out[i] = *mega_op_in(g, op, c->num_out + i);
     return MEGA_OK;
 }
@@ -370,7 +370,7 @@ static void custom_kernel_run(const mega_queue *queue, const void *args)
         custom_written(mega_queue_team(queue), a, a->num_in + i, &out[i]);
 }
 
-void mega_custom_collect(mega_program *p, int instruction_number, const void *args)
+void mega_custom_take_failure(mega_program *p, int instruction_number, const void *args)
 {
     const custom_args *a = args;
     mega_error_record *failed = &a->failure->record;

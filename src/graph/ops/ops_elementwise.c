@@ -13,8 +13,9 @@ mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form)
 
 static mega_status gelu_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, GELU_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, GELU_BIAS, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, GELU_X, 1))));
+    MEGA_TRY(mega_op_check_dims(g, op, GELU_X, "x", g->dtype, 2));
+    MEGA_TRY(
+        mega_op_check_operand(g, op, GELU_BIAS, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, GELU_X, 1))));
     out[0] = *mega_op_in(g, op, GELU_X);
     return MEGA_OK;
 }
@@ -22,7 +23,7 @@ static mega_status gelu_shape(const mega_graph *g, const instruction *op, tensor
 static void gelu_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_GELU_GRAD,
-                     .in = {[GELU_GRAD_DY] = mega_graph_arrived(g, op, 0), [GELU_GRAD_X] = op->in[GELU_X]},
+                     .in = {[GELU_GRAD_DY] = mega_graph_output_gradient(g, op, 0), [GELU_GRAD_X] = op->in[GELU_X]},
                      .attr = op->attr};
     mega_graph_gradient_add(g, op->in[GELU_X], mega_graph_emit(g, &d).id);
 }
@@ -36,10 +37,10 @@ const op_row mega_op_row_gelu = {
 
 static mega_status gelu_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, GELU_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, GELU_GRAD_DY, "dy", g->dtype, 2));
     const tensor_shape dy = *mega_op_in(g, op, GELU_GRAD_DY);
-    MEGA_TRY(mega_op_expect(g, op, GELU_GRAD_X, "x", dy));
-    MEGA_TRY(mega_op_expect(g, op, GELU_GRAD_BIAS, "bias", mega_shape_1d(g->dtype, dy.dim[1])));
+    MEGA_TRY(mega_op_check_operand(g, op, GELU_GRAD_X, "x", dy));
+    MEGA_TRY(mega_op_check_operand(g, op, GELU_GRAD_BIAS, "bias", mega_shape_1d(g->dtype, dy.dim[1])));
     out[GELU_GRAD_DX] = dy;
     out[GELU_GRAD_DBIAS] = mega_shape_1d(g->acc, dy.dim[1]);
     return MEGA_OK;
@@ -67,15 +68,15 @@ mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b)
 
 static mega_status add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "a", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
-    MEGA_TRY(mega_op_expect(g, op, 1, "b", *mega_op_in(g, op, 0)));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "a", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_check_operand(g, op, 1, "b", *mega_op_in(g, op, 0)));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
 }
 
 static void add_gradient(mega_graph *g, const instruction *op)
 {
-    const int32_t dy = mega_graph_arrived(g, op, 0);
+    const int32_t dy = mega_graph_output_gradient(g, op, 0);
     mega_graph_gradient_add(g, op->in[0], dy);
     mega_graph_gradient_add(g, op->in[1], dy);
 }
@@ -97,7 +98,7 @@ mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b)
 
 static void mul_gradient(mega_graph *g, const instruction *op)
 {
-    const mega_tensor dy = {mega_graph_arrived(g, op, 0)};
+    const mega_tensor dy = {mega_graph_output_gradient(g, op, 0)};
     for (int k = 0; k < 2; k++)
         if (g->tensor[op->in[k]].needs_gradient)
             mega_graph_gradient_add(g, op->in[k], mega_op_mul(g, dy, (mega_tensor){op->in[1 - k]}).id);
@@ -116,7 +117,7 @@ mega_tensor mega_op_scale(mega_graph *g, mega_tensor x, double factor)
 
 static mega_status scale_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     if (!isfinite(op->attr.factor))
         return MEGA_MISTAKE("op scale in \"%s\": factor %g; expected a finite number", op->scope, op->attr.factor);
     out[0] = *mega_op_in(g, op, 0);
@@ -126,7 +127,7 @@ static mega_status scale_shape(const mega_graph *g, const instruction *op, tenso
 static void scale_gradient(mega_graph *g, const instruction *op)
 {
     if (!g->tensor[op->in[0]].needs_gradient) return;
-    const mega_tensor dy = {mega_graph_arrived(g, op, 0)};
+    const mega_tensor dy = {mega_graph_output_gradient(g, op, 0)};
     mega_graph_gradient_add(g, op->in[0], mega_op_scale(g, dy, op->attr.factor).id);
 }
 
@@ -147,7 +148,7 @@ void mega_op_keep(mega_graph *g, mega_tensor x, mega_tensor state)
 static mega_status keep_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     out[0] = *mega_op_in(g, op, 0);
-    return mega_op_expect(g, op, 1, "state", out[0]);
+    return mega_op_check_operand(g, op, 1, "state", out[0]);
 }
 
 static void keep_bind(const op_binder *b, const instruction *op, void *args)
@@ -187,23 +188,23 @@ static mega_status dropout_coordinates(const mega_graph *g, const instruction *o
         return MEGA_MISTAKE("op %s in \"%s\": sample ids and positions are missing; the mask is "
                             "addressed by them",
                             mega_op_table[op->kind]->name, op->scope);
-    MEGA_TRY(mega_op_expect(g, op, DROPOUT_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
-    return mega_op_expect(g, op, DROPOUT_SEQ_POSITION, "seq_position", mega_shape_1d(MEGA_I32, rows));
+    MEGA_TRY(mega_op_check_operand(g, op, DROPOUT_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
+    return mega_op_check_operand(g, op, DROPOUT_SEQ_POSITION, "seq_position", mega_shape_1d(MEGA_I32, rows));
 }
 
 static mega_status dropout_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, DROPOUT_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, DROPOUT_X, "x", g->dtype, 2));
     out[0] = *mega_op_in(g, op, DROPOUT_X);
     MEGA_TRY(dropout_coordinates(g, op, out[0].dim[0]));
-    MEGA_TRY(mega_op_expect(g, op, DROPOUT_BIAS, "bias", mega_shape_1d(g->dtype, out[0].dim[1])));
-    return mega_op_expect(g, op, DROPOUT_RESIDUAL, "residual", out[0]);
+    MEGA_TRY(mega_op_check_operand(g, op, DROPOUT_BIAS, "bias", mega_shape_1d(g->dtype, out[0].dim[1])));
+    return mega_op_check_operand(g, op, DROPOUT_RESIDUAL, "residual", out[0]);
 }
 
 static void dropout_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_DROPOUT_GRAD,
-                     .in = {[DROPOUT_GRAD_DY] = mega_graph_arrived(g, op, 0),
+                     .in = {[DROPOUT_GRAD_DY] = mega_graph_output_gradient(g, op, 0),
                             [DROPOUT_GRAD_SAMPLE_ID] = op->in[DROPOUT_SAMPLE_ID],
                             [DROPOUT_GRAD_SEQ_POSITION] = op->in[DROPOUT_SEQ_POSITION]},
                      .attr = op->attr};
@@ -226,7 +227,7 @@ const op_row mega_op_row_dropout = {
 
 static mega_status dropout_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, DROPOUT_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, DROPOUT_GRAD_DY, "dy", g->dtype, 2));
     out[DROPOUT_GRAD_DX] = *mega_op_in(g, op, DROPOUT_GRAD_DY);
     out[DROPOUT_GRAD_DBIAS] = mega_shape_1d(g->acc, out[DROPOUT_GRAD_DX].dim[1]);
     return dropout_coordinates(g, op, out[DROPOUT_GRAD_DX].dim[0]);

@@ -11,22 +11,22 @@ mega_tensor mega_op_embedding(mega_graph *g, mega_tensor ids, mega_tensor table,
     instruction op = {.kind = OP_EMBEDDING,
                       .in = {[EMBEDDING_IDS] = ids.id, [EMBEDDING_TABLE] = table.id, [EMBEDDING_ADDEND] = addend.id},
                       .attr = {.begin = begin}};
-    mega_graph_limit_rows(g, ids, table);
+    mega_graph_set_row_limit(g, ids, table);
     return mega_graph_emit(g, &op);
 }
 
 static mega_status embedding_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, EMBEDDING_IDS, "ids", MEGA_I32, 1));
-    MEGA_TRY(mega_op_expect_dims(g, op, EMBEDDING_TABLE, "table", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, EMBEDDING_IDS, "ids", MEGA_I32, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, EMBEDDING_TABLE, "table", g->dtype, 2));
     out[0] =
         mega_shape_2d(g->dtype, mega_op_in_dim(g, op, EMBEDDING_IDS, 0), mega_op_in_dim(g, op, EMBEDDING_TABLE, 1));
-    return mega_op_expect(g, op, EMBEDDING_ADDEND, "addend", out[0]);
+    return mega_op_check_operand(g, op, EMBEDDING_ADDEND, "addend", out[0]);
 }
 
 static void embedding_gradient(mega_graph *g, const instruction *op)
 {
-    const int32_t dy = mega_graph_arrived(g, op, 0);
+    const int32_t dy = mega_graph_output_gradient(g, op, 0);
     mega_graph_gradient_add(g, op->in[EMBEDDING_ADDEND], dy);
     if (g->tensor[op->in[EMBEDDING_TABLE]].role != ROLE_WEIGHT && !g->tensor[op->in[EMBEDDING_TABLE]].needs_gradient)
         return;
@@ -61,8 +61,8 @@ const op_row mega_op_row_embedding = {OP_ROW(embedding, 3, 1, embedding),
 
 static mega_status embedding_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, EMBEDDING_GRAD_IDS, "ids", MEGA_I32, 1));
-    MEGA_TRY(mega_op_expect_dims(g, op, EMBEDDING_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, EMBEDDING_GRAD_IDS, "ids", MEGA_I32, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, EMBEDDING_GRAD_DY, "dy", g->dtype, 2));
     out[0] = mega_shape_2d(g->acc, g->tensor[op->out[0]].shape.dim[0], mega_op_in_dim(g, op, EMBEDDING_GRAD_DY, 1));
     return MEGA_OK;
 }
@@ -85,7 +85,7 @@ const op_row mega_op_row_embedding_grad = {
 mega_tensor mega_op_take_rows(mega_graph *g, mega_tensor x, mega_tensor rows)
 {
     instruction op = {.kind = OP_TAKE_ROWS, .in = {[EMBEDDING_IDS] = rows.id, [EMBEDDING_TABLE] = x.id}};
-    mega_graph_limit(g, rows, mega_graph_dim(g, x, 0));
+    mega_graph_set_id_limit(g, rows, mega_graph_dim(g, x, 0));
     return mega_graph_emit(g, &op);
 }
 

@@ -17,7 +17,7 @@ static mega_status glu_shape(const mega_graph *g, const instruction *op, tensor_
     if (op->attr.activation < MEGA_ACT_GELU_TANH || op->attr.activation > MEGA_ACT_IDENTITY)
         return MEGA_MISTAKE("op glu in \"%s\": kind %d; expected one of mega_activation_kind, 0 to %d", op->scope,
                             (int)op->attr.activation, (int)MEGA_ACT_IDENTITY);
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
     if (cols % 2 != 0)
         return MEGA_MISTAKE("op glu in \"%s\": x has %lld columns; expected an even number, gate and up of equal width",
@@ -29,7 +29,7 @@ static mega_status glu_shape(const mega_graph *g, const instruction *op, tensor_
 static void glu_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_GLU_GRAD,
-                     .in = {[GLU_GRAD_DY] = mega_graph_arrived(g, op, 0), [GLU_GRAD_X] = op->in[0]},
+                     .in = {[GLU_GRAD_DY] = mega_graph_output_gradient(g, op, 0), [GLU_GRAD_X] = op->in[0]},
                      .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
@@ -48,9 +48,9 @@ const op_row mega_op_row_glu = {OP_ROW(glu, 1, 1, glu), .shape = glu_shape, .gra
 
 static mega_status glu_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, GLU_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, GLU_GRAD_DY, "dy", g->dtype, 2));
     const tensor_shape *dy = mega_op_in(g, op, GLU_GRAD_DY);
-    MEGA_TRY(mega_op_expect(g, op, GLU_GRAD_X, "x", mega_shape_2d(g->dtype, dy->dim[0], 2 * dy->dim[1])));
+    MEGA_TRY(mega_op_check_operand(g, op, GLU_GRAD_X, "x", mega_shape_2d(g->dtype, dy->dim[0], 2 * dy->dim[1])));
     out[0] = *mega_op_in(g, op, GLU_GRAD_X);
     return MEGA_OK;
 }

@@ -11,7 +11,7 @@ static int64_t row_elements(const tensor_shape *s)
 
 static mega_status rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "dy", mega_op_in_float(g, op, 0), mega_op_in(g, op, 0)->num_dims));
     out[0] = *mega_op_in(g, op, 0);
     out[0].dim[0] = op->attr.rows;
     return MEGA_OK;
@@ -47,7 +47,7 @@ void mega_graph_accumulate(mega_graph *g, int32_t weight, int64_t first_element,
 static mega_status accumulate_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const tensor_shape *dy = mega_op_in(g, op, 0);
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, dy->num_dims));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "dy", g->dtype, dy->num_dims));
     out[0] = g->tensor[op->out[0]].shape;
     if (op->attr.begin >= 0 && op->attr.begin + mega_shape_count(dy) <= mega_shape_count(&out[0])) return MEGA_OK;
     return MEGA_MISTAKE("op accumulate in \"%s\": elements %lld to %lld of %s, which has %lld", op->scope,

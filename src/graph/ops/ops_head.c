@@ -8,7 +8,7 @@
 
 static mega_status expect_logits(const mega_graph *g, const instruction *op)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "logits", g->acc, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "logits", g->acc, 2));
     const int64_t cols = mega_op_in_dim(g, op, 0, 1);
     if (op->attr.valid < 0 || op->attr.valid > cols)
         return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": %lld valid columns of %lld; expected 0 to all of them",
@@ -39,8 +39,8 @@ static mega_status xent_sum_shape(const mega_graph *g, const instruction *op, te
 {
     MEGA_TRY(expect_logits(g, op));
     const int64_t rows = mega_op_in_dim(g, op, XENT_SUM_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, XENT_SUM_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_SUM_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_SUM_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_SUM_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[0] = mega_shape_2d(g->acc, rows, 2);
     return MEGA_OK;
 }
@@ -63,11 +63,11 @@ static mega_status xent_grad_shape(const mega_graph *g, const instruction *op, t
 {
     MEGA_TRY(expect_logits(g, op));
     const int64_t rows = mega_op_in_dim(g, op, XENT_GRAD_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_SUMS, "sums", mega_shape_2d(g->acc, rows, 2)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_GRAD_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_GRAD_ROW_MAX, "row_max", mega_shape_1d(g->acc, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_GRAD_SUMS, "sums", mega_shape_2d(g->acc, rows, 2)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_GRAD_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_GRAD_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_GRAD_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
     out[XENT_GRAD_DLOGITS] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, XENT_GRAD_LOGITS, 1));
     out[XENT_GRAD_LOSS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
@@ -98,9 +98,9 @@ static mega_status xent_shape(const mega_graph *g, const instruction *op, tensor
 {
     MEGA_TRY(expect_logits(g, op));
     const int64_t rows = mega_op_in_dim(g, op, XENT_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, XENT_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
-    MEGA_TRY(mega_op_expect(g, op, XENT_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_LOSS_MASK, "loss_mask", mega_shape_1d(MEGA_F32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, XENT_DENOMINATOR, "denominator", mega_shape_1d(g->acc, 1)));
     out[XENT_DLOGITS] = mega_shape_2d(g->dtype, rows, mega_op_in_dim(g, op, XENT_LOGITS, 1));
     out[XENT_LOSS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
@@ -271,7 +271,7 @@ static mega_status add_head(mega_graph *g, const graph_head *h)
     return MEGA_OK;
 }
 
-void mega_head_weigh(mega_graph *g, const graph_head *h, double coefficient, int32_t weight)
+void mega_head_set_loss(mega_graph *g, const graph_head *h, double coefficient, int32_t weight)
 {
     for (int i = h->first_op; i < h->end_op; i++) {
         if (g->op[i].kind != OP_XENT_GRAD) continue;

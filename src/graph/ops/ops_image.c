@@ -72,20 +72,20 @@ mega_tensor mega_op_conv2d(mega_graph *g, mega_tensor x, mega_tensor weight, meg
 static mega_status conv2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_WEIGHT, "weight", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_WEIGHT, "weight", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, CONV2D_X, 0), outputs = mega_op_in_dim(g, op, CONV2D_WEIGHT, 0);
     MEGA_TRY(windows_check(op, rows, WINDOWS_MOST));
     const int64_t window = mega_extent_mul(mega_op_in_dim(g, op, CONV2D_X, 1), w->size * w->size);
-    MEGA_TRY(mega_op_expect(g, op, CONV2D_WEIGHT, "weight", mega_shape_2d(g->dtype, outputs, window)));
-    MEGA_TRY(mega_op_expect(g, op, CONV2D_BIAS, "bias", mega_shape_1d(g->dtype, outputs)));
+    MEGA_TRY(mega_op_check_operand(g, op, CONV2D_WEIGHT, "weight", mega_shape_2d(g->dtype, outputs, window)));
+    MEGA_TRY(mega_op_check_operand(g, op, CONV2D_BIAS, "bias", mega_shape_1d(g->dtype, outputs)));
     out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), outputs);
     return MEGA_OK;
 }
 
 static void conv2d_gradient(mega_graph *g, const instruction *op)
 {
-    const int32_t dy = mega_graph_arrived(g, op, 0);
+    const int32_t dy = mega_graph_output_gradient(g, op, 0);
     if (g->tensor[op->in[CONV2D_X]].needs_gradient) {
         instruction x = {.kind = OP_CONV2D_GRAD_X,
                          .in = {[CONV2D_GRAD_X_DY] = dy, [CONV2D_GRAD_X_WEIGHT] = op->in[CONV2D_WEIGHT]},
@@ -142,11 +142,11 @@ static int64_t conv2d_samples_of_dy(const mega_graph *g, const instruction *op)
 static mega_status conv2d_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_X_DY, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_X_WEIGHT, "weight", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_GRAD_X_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_GRAD_X_WEIGHT, "weight", g->dtype, 2));
     const int64_t window = mega_op_in_dim(g, op, CONV2D_GRAD_X_WEIGHT, 1), samples = conv2d_samples_of_dy(g, op);
-    MEGA_TRY(mega_op_expect(g, op, CONV2D_GRAD_X_WEIGHT, "weight",
-                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, CONV2D_GRAD_X_DY, 1), window)));
+    MEGA_TRY(mega_op_check_operand(g, op, CONV2D_GRAD_X_WEIGHT, "weight",
+                                   mega_shape_2d(g->dtype, mega_op_in_dim(g, op, CONV2D_GRAD_X_DY, 1), window)));
     out[0] = mega_shape_2d(g->dtype, samples * w->height * w->width, window / (w->size * w->size));
     return MEGA_OK;
 }
@@ -176,12 +176,12 @@ const op_row mega_op_row_conv2d_grad_x = {
 static mega_status conv2d_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_W_DY, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, CONV2D_GRAD_W_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_GRAD_W_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, CONV2D_GRAD_W_X, "x", g->dtype, 2));
     const int64_t outputs = mega_op_in_dim(g, op, CONV2D_GRAD_W_DY, 1),
                   rows = mega_op_in_dim(g, op, CONV2D_GRAD_W_X, 0);
     const int64_t results = windows_rows(w, windows_samples(w, rows));
-    MEGA_TRY(mega_op_expect(g, op, CONV2D_GRAD_W_DY, "dy", mega_shape_2d(g->dtype, results, outputs)));
+    MEGA_TRY(mega_op_check_operand(g, op, CONV2D_GRAD_W_DY, "dy", mega_shape_2d(g->dtype, results, outputs)));
     out[CONV2D_GRAD_W_DWEIGHT] =
         mega_shape_2d(g->acc, outputs, mega_extent_mul(mega_op_in_dim(g, op, CONV2D_GRAD_W_X, 1), w->size * w->size));
     out[CONV2D_GRAD_W_DBIAS] = mega_shape_1d(g->acc, outputs);
@@ -225,7 +225,7 @@ mega_tensor mega_op_max_pool2d(mega_graph *g, mega_tensor x, const mega_windows 
 static mega_status pool2d_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0);
     MEGA_TRY(windows_check(op, rows, w->size / 2));
     out[0] = mega_shape_2d(g->dtype, windows_rows(w, windows_samples(w, rows)), mega_op_in_dim(g, op, 0, 1));
@@ -236,7 +236,7 @@ static mega_status pool2d_shape(const mega_graph *g, const instruction *op, tens
 static void max_pool2d_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_MAX_POOL2D_GRAD,
-                     .in = {[MAX_POOL2D_GRAD_DY] = mega_graph_arrived(g, op, MAX_POOL2D_Y),
+                     .in = {[MAX_POOL2D_GRAD_DY] = mega_graph_output_gradient(g, op, MAX_POOL2D_Y),
                             [MAX_POOL2D_GRAD_INDEX] = op->out[MAX_POOL2D_INDEX]},
                      .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
@@ -258,10 +258,10 @@ const op_row mega_op_row_max_pool2d = {
 static mega_status pool2d_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_windows *w = &op->attr.windows;
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "dy", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), cols = mega_op_in_dim(g, op, 0, 1);
     if (op->kind == OP_MAX_POOL2D_GRAD)
-        MEGA_TRY(mega_op_expect(g, op, 1, "index", mega_shape_2d(MEGA_I32, rows, cols)));
+        MEGA_TRY(mega_op_check_operand(g, op, 1, "index", mega_shape_2d(MEGA_I32, rows, cols)));
     out[0] = mega_shape_2d(g->dtype, rows / windows_rows(w, 1) * w->height * w->width, cols);
     return MEGA_OK;
 }
@@ -289,7 +289,7 @@ mega_tensor mega_op_mean_pool2d(mega_graph *g, mega_tensor x, const mega_windows
 
 static void mean_pool2d_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_MEAN_POOL2D_GRAD, .in = {mega_graph_arrived(g, op, 0)}, .attr = op->attr};
+    instruction d = {.kind = OP_MEAN_POOL2D_GRAD, .in = {mega_graph_output_gradient(g, op, 0)}, .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 

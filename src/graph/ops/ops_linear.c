@@ -19,20 +19,20 @@ mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table)
 
 static mega_status linear_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_WEIGHT, "weight", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_WEIGHT, "weight", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, LINEAR_X, 0), n = mega_op_in_dim(g, op, LINEAR_WEIGHT, 0);
-    MEGA_TRY(
-        mega_op_expect(g, op, LINEAR_WEIGHT, "weight", mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, LINEAR_X, 1))));
-    MEGA_TRY(mega_op_expect(g, op, LINEAR_BIAS, "bias", mega_shape_1d(g->dtype, n)));
+    MEGA_TRY(mega_op_check_operand(g, op, LINEAR_WEIGHT, "weight",
+                                   mega_shape_2d(g->dtype, n, mega_op_in_dim(g, op, LINEAR_X, 1))));
+    MEGA_TRY(mega_op_check_operand(g, op, LINEAR_BIAS, "bias", mega_shape_1d(g->dtype, n)));
     out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, rows, n);
-    return mega_op_expect(g, op, LINEAR_RESIDUAL, "residual", out[0]);
+    return mega_op_check_operand(g, op, LINEAR_RESIDUAL, "residual", out[0]);
 }
 
 /* Emits dx first: if the weight is sharded, the all-reduce of dx can overlap with the weight gradient. */
 static void linear_gradient(mega_graph *g, const instruction *op)
 {
-    const int32_t dy = mega_graph_arrived(g, op, 0);
+    const int32_t dy = mega_graph_output_gradient(g, op, 0);
     if (g->tensor[op->in[LINEAR_X]].needs_gradient) {
         instruction x = {.kind = OP_LINEAR_GRAD_X,
                          .in = {[LINEAR_GRAD_X_DY] = dy, [LINEAR_GRAD_X_WEIGHT] = op->in[LINEAR_WEIGHT]}};
@@ -88,11 +88,11 @@ const op_row mega_op_row_linear = {OP_ROW(linear, 4, 1, gemm),
 
 static mega_status linear_grad_x_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_X_DY, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_X_WEIGHT, "weight", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_GRAD_X_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_GRAD_X_WEIGHT, "weight", g->dtype, 2));
     const int64_t k = mega_op_in_dim(g, op, LINEAR_GRAD_X_WEIGHT, 1);
-    MEGA_TRY(mega_op_expect(g, op, LINEAR_GRAD_X_WEIGHT, "weight",
-                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 1), k)));
+    MEGA_TRY(mega_op_check_operand(g, op, LINEAR_GRAD_X_WEIGHT, "weight",
+                                   mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 1), k)));
     out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_X_DY, 0), k);
     return MEGA_OK;
 }
@@ -123,11 +123,11 @@ const op_row mega_op_row_linear_grad_x = {OP_ROW(linear_grad_x, 2, 1, gemm), .sh
 
 static mega_status linear_grad_w_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_W_DY, "dy", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_dims(g, op, LINEAR_GRAD_W_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_GRAD_W_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LINEAR_GRAD_W_X, "x", g->dtype, 2));
     const int64_t k = mega_op_in_dim(g, op, LINEAR_GRAD_W_X, 1);
-    MEGA_TRY(mega_op_expect(g, op, LINEAR_GRAD_W_X, "x",
-                            mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 0), k)));
+    MEGA_TRY(mega_op_check_operand(g, op, LINEAR_GRAD_W_X, "x",
+                                   mega_shape_2d(g->dtype, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 0), k)));
     out[LINEAR_GRAD_W_DWEIGHT] = mega_shape_2d(g->acc, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 1), k);
     out[LINEAR_GRAD_W_DBIAS] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, LINEAR_GRAD_W_DY, 1));
     return MEGA_OK;
@@ -172,16 +172,16 @@ mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias)
 
 static mega_status bias_add_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, BIAS_ADD_X, "x", g->dtype, 2));
-    MEGA_TRY(
-        mega_op_expect(g, op, BIAS_ADD_BIAS, "bias", mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BIAS_ADD_X, 1))));
+    MEGA_TRY(mega_op_check_dims(g, op, BIAS_ADD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_operand(g, op, BIAS_ADD_BIAS, "bias",
+                                   mega_shape_1d(g->dtype, mega_op_in_dim(g, op, BIAS_ADD_X, 1))));
     out[0] = *mega_op_in(g, op, BIAS_ADD_X);
     return MEGA_OK;
 }
 
 static void bias_add_gradient(mega_graph *g, const instruction *op)
 {
-    const int32_t dy = mega_graph_arrived(g, op, 0);
+    const int32_t dy = mega_graph_output_gradient(g, op, 0);
     instruction d = {.kind = OP_COLUMN_SUM, .in = {dy}, .out = {mega_graph_gradient_tensor(g, op->in[BIAS_ADD_BIAS])}};
     mega_graph_emit(g, &d);
     mega_graph_gradient_add(g, op->in[BIAS_ADD_X], dy);
@@ -198,7 +198,7 @@ const op_row mega_op_row_bias_add = {
 
 static mega_status column_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }

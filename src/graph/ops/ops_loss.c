@@ -12,11 +12,11 @@ enum { ACCURACY_HIT, ACCURACY_COUNTS };
 
 static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, MASKED_SUM_MASK, "mask", MEGA_F32, 1));
-    MEGA_TRY(mega_op_expect_dims(g, op, MASKED_SUM_X, "x", g->acc, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, MASKED_SUM_MASK, "mask", MEGA_F32, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, MASKED_SUM_X, "x", g->acc, 1));
     if (op->in[MASKED_SUM_MASK] != 0)
-        MEGA_TRY(
-            mega_op_expect(g, op, MASKED_SUM_X, "x", mega_shape_1d(g->acc, mega_op_in_dim(g, op, MASKED_SUM_MASK, 0))));
+        MEGA_TRY(mega_op_check_operand(g, op, MASKED_SUM_X, "x",
+                                       mega_shape_1d(g->acc, mega_op_in_dim(g, op, MASKED_SUM_MASK, 0))));
     out[0] = mega_shape_1d(g->acc, 1);
     return MEGA_OK;
 }
@@ -24,10 +24,9 @@ static mega_status masked_sum_shape(const mega_graph *g, const instruction *op, 
 static void masked_sum_gradient(mega_graph *g, const instruction *op)
 {
     if (!g->tensor[op->in[MASKED_SUM_X]].needs_gradient) return;
-    instruction d = {
-        .kind = OP_MASKED_SUM_GRAD,
-        .in = {
-            [MASKED_SUM_GRAD_DSUM] = mega_graph_arrived(g, op, 0), [MASKED_SUM_GRAD_MASK] = op->in[MASKED_SUM_MASK]}};
+    instruction d = {.kind = OP_MASKED_SUM_GRAD,
+                     .in = {[MASKED_SUM_GRAD_DSUM] = mega_graph_output_gradient(g, op, 0),
+                            [MASKED_SUM_GRAD_MASK] = op->in[MASKED_SUM_MASK]}};
     d.attr.rows = mega_op_in_dim(g, op, MASKED_SUM_X, 0);
     mega_graph_gradient_add(g, op->in[MASKED_SUM_X], mega_graph_emit(g, &d).id);
 }
@@ -56,8 +55,8 @@ const op_row mega_op_row_masked_sum = {.name = "masked_sum",
 
 static mega_status masked_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect(g, op, MASKED_SUM_GRAD_DSUM, "dy", mega_shape_1d(g->acc, 1)));
-    MEGA_TRY(mega_op_expect(g, op, MASKED_SUM_GRAD_MASK, "mask", mega_shape_1d(MEGA_F32, op->attr.rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, MASKED_SUM_GRAD_DSUM, "dy", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_check_operand(g, op, MASKED_SUM_GRAD_MASK, "mask", mega_shape_1d(MEGA_F32, op->attr.rows)));
     out[0] = mega_shape_1d(g->acc, op->attr.rows);
     return MEGA_OK;
 }
@@ -92,7 +91,7 @@ mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights
 
 static mega_status loss_seed_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect(g, op, 0, "weight", mega_shape_1d(g->acc, 1)));
+    MEGA_TRY(mega_op_check_operand(g, op, 0, "weight", mega_shape_1d(g->acc, 1)));
     out[0] = mega_shape_1d(g->acc, 1);
     return MEGA_OK;
 }
@@ -117,8 +116,8 @@ mega_tensor mega_op_squared_error(mega_graph *g, mega_tensor x, mega_tensor targ
 
 static mega_status squared_error_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, SQUARED_ERROR_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_X)));
+    MEGA_TRY(mega_op_check_dims(g, op, SQUARED_ERROR_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_operand(g, op, SQUARED_ERROR_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_X)));
     out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, SQUARED_ERROR_X, 0));
     return MEGA_OK;
 }
@@ -127,7 +126,7 @@ static mega_status squared_error_shape(const mega_graph *g, const instruction *o
 static void squared_error_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_SQUARED_ERROR_GRAD,
-                     .in = {[SQUARED_ERROR_GRAD_DLOSS] = mega_graph_arrived(g, op, 0),
+                     .in = {[SQUARED_ERROR_GRAD_DLOSS] = mega_graph_output_gradient(g, op, 0),
                             [SQUARED_ERROR_GRAD_X] = op->in[SQUARED_ERROR_X],
                             [SQUARED_ERROR_GRAD_TARGET] = op->in[SQUARED_ERROR_TARGET]}};
     const mega_tensor dx = mega_graph_emit(g, &d);
@@ -151,10 +150,11 @@ const op_row mega_op_row_squared_error = {
 
 static mega_status squared_error_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, SQUARED_ERROR_GRAD_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_GRAD_DLOSS, "dy",
-                            mega_shape_1d(g->acc, mega_op_in_dim(g, op, SQUARED_ERROR_GRAD_X, 0))));
-    MEGA_TRY(mega_op_expect(g, op, SQUARED_ERROR_GRAD_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_GRAD_X)));
+    MEGA_TRY(mega_op_check_dims(g, op, SQUARED_ERROR_GRAD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_operand(g, op, SQUARED_ERROR_GRAD_DLOSS, "dy",
+                                   mega_shape_1d(g->acc, mega_op_in_dim(g, op, SQUARED_ERROR_GRAD_X, 0))));
+    MEGA_TRY(
+        mega_op_check_operand(g, op, SQUARED_ERROR_GRAD_TARGET, "target", *mega_op_in(g, op, SQUARED_ERROR_GRAD_X)));
     out[0] = *mega_op_in(g, op, SQUARED_ERROR_GRAD_X);
     return MEGA_OK;
 }
@@ -193,9 +193,9 @@ mega_loss mega_op_accuracy(mega_graph *g, mega_tensor logits, mega_tensor labels
 static mega_status accuracy_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const mega_dtype logits = mega_op_in(g, op, ACCURACY_LOGITS)->dtype;
-    MEGA_TRY(mega_op_expect_dims(g, op, ACCURACY_LOGITS, "logits", logits == g->acc ? g->acc : g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, ACCURACY_LOGITS, "logits", logits == g->acc ? g->acc : g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, ACCURACY_LOGITS, 0);
-    MEGA_TRY(mega_op_expect(g, op, ACCURACY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ACCURACY_LABELS, "labels", mega_shape_1d(MEGA_I32, rows)));
     out[ACCURACY_HIT] = out[ACCURACY_COUNTS] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
 }

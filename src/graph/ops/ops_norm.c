@@ -28,11 +28,11 @@ mega_tensor mega_op_layer_norm_plus_one(mega_graph *g, mega_tensor x, mega_tenso
 
 static mega_status layer_norm_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LAYER_NORM_X, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_epsilon(op));
+    MEGA_TRY(mega_op_check_dims(g, op, LAYER_NORM_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_epsilon(op));
     const int64_t rows = mega_op_in_dim(g, op, LAYER_NORM_X, 0), cols = mega_op_in_dim(g, op, LAYER_NORM_X, 1);
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GAIN, "gain", mega_shape_1d(g->dtype, cols)));
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols)));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GAIN, "gain", mega_shape_1d(g->dtype, cols)));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_BIAS, "bias", mega_shape_1d(g->dtype, cols)));
     out[LAYER_NORM_Y] = mega_shape_2d(g->dtype, rows, cols);
     out[LAYER_NORM_MEAN] = out[LAYER_NORM_RSTD] = mega_shape_1d(g->acc, rows);
     return MEGA_OK;
@@ -46,7 +46,7 @@ static int32_t norm_parameter_gradient(mega_graph *g, int32_t parameter)
 static void norm_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = op->kind == OP_RMS_NORM ? OP_RMS_NORM_GRAD : OP_LAYER_NORM_GRAD,
-                     .in = {[LAYER_NORM_GRAD_DY] = mega_graph_arrived(g, op, LAYER_NORM_Y),
+                     .in = {[LAYER_NORM_GRAD_DY] = mega_graph_output_gradient(g, op, LAYER_NORM_Y),
                             [LAYER_NORM_GRAD_X] = op->in[LAYER_NORM_X],
                             [LAYER_NORM_GRAD_MEAN] = op->out[LAYER_NORM_MEAN],
                             [LAYER_NORM_GRAD_RSTD] = op->out[LAYER_NORM_RSTD],
@@ -83,13 +83,13 @@ const op_row mega_op_row_layer_norm = {OP_ROW(layer_norm, 3, 3, layer_norm),
 
 static mega_status layer_norm_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, LAYER_NORM_GRAD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, LAYER_NORM_GRAD_X, "x", g->dtype, 2));
     const tensor_shape x = *mega_op_in(g, op, LAYER_NORM_GRAD_X);
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GRAD_DY, "dy", x));
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GRAD_MEAN, "mean", mega_shape_1d(g->acc, x.dim[0])));
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GRAD_RSTD, "rstd", mega_shape_1d(g->acc, x.dim[0])));
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GRAD_GAIN, "gain", mega_shape_1d(g->dtype, x.dim[1])));
-    MEGA_TRY(mega_op_expect(g, op, LAYER_NORM_GRAD_ADDEND, "addend", x));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GRAD_DY, "dy", x));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GRAD_MEAN, "mean", mega_shape_1d(g->acc, x.dim[0])));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GRAD_RSTD, "rstd", mega_shape_1d(g->acc, x.dim[0])));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GRAD_GAIN, "gain", mega_shape_1d(g->dtype, x.dim[1])));
+    MEGA_TRY(mega_op_check_operand(g, op, LAYER_NORM_GRAD_ADDEND, "addend", x));
     out[LAYER_NORM_GRAD_DX] = x;
     out[LAYER_NORM_GRAD_DGAIN] = out[LAYER_NORM_GRAD_DBIAS] = mega_shape_1d(g->acc, x.dim[1]);
     return MEGA_OK;

@@ -45,16 +45,16 @@ static mega_status rope_check(const instruction *op, int64_t cols)
 
 static mega_status rope_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, ROPE_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, ROPE_X, "x", g->dtype, 2));
     out[0] = *mega_op_in(g, op, ROPE_X);
-    MEGA_TRY(mega_op_expect(g, op, ROPE_POSITIONS, "positions", mega_shape_1d(MEGA_I32, out[0].dim[0])));
+    MEGA_TRY(mega_op_check_operand(g, op, ROPE_POSITIONS, "positions", mega_shape_1d(MEGA_I32, out[0].dim[0])));
     return rope_check(op, out[0].dim[1]);
 }
 
 static void rope_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_ROPE,
-                     .in = {[ROPE_X] = mega_graph_arrived(g, op, 0), [ROPE_POSITIONS] = op->in[ROPE_POSITIONS]},
+                     .in = {[ROPE_X] = mega_graph_output_gradient(g, op, 0), [ROPE_POSITIONS] = op->in[ROPE_POSITIONS]},
                      .attr = op->attr};
     d.attr.rope.inverse = !op->attr.rope.inverse;
     mega_graph_gradient_add(g, op->in[ROPE_X], mega_graph_emit(g, &d).id);

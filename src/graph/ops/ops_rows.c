@@ -12,7 +12,7 @@ mega_tensor mega_op_mean_rows(mega_graph *g, mega_tensor x, int64_t group)
 /* The functions of groups are those of both ops on them, which have the same arguments. */
 static mega_status groups_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.group;
     if (group < 1 || rows % group != 0)
         return MEGA_MISTAKE("op %s in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor of them",
@@ -25,7 +25,7 @@ static mega_status groups_shape(const mega_graph *g, const instruction *op, tens
 static void groups_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = op->kind == OP_MEAN_ROWS ? OP_MEAN_ROWS_GRAD : OP_FIRST_ROWS_GRAD,
-                     .in = {mega_graph_arrived(g, op, 0)},
+                     .in = {mega_graph_output_gradient(g, op, 0)},
                      .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
@@ -41,7 +41,7 @@ const op_row mega_op_row_mean_rows = {OP_ROW(mean_rows, 1, 1, mean_rows), .shape
 
 static mega_status groups_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "dy", g->dtype, 2));
     out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, 0, 0) * op->attr.group, mega_op_in_dim(g, op, 0, 1));
     return MEGA_OK;
 }
@@ -79,7 +79,7 @@ mega_tensor mega_op_row_sum(mega_graph *g, mega_tensor x)
 
 static mega_status row_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", mega_op_in_float(g, op, 0), 2));
     out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
     return MEGA_OK;
 }
@@ -87,7 +87,7 @@ static mega_status row_sum_shape(const mega_graph *g, const instruction *op, ten
 /* The gradient has the dtype of x, which is not an operand of the instruction: `wide` says that it is acc. */
 static void row_sum_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_ROW_SUM_GRAD, .in = {mega_graph_arrived(g, op, 0)}};
+    instruction d = {.kind = OP_ROW_SUM_GRAD, .in = {mega_graph_output_gradient(g, op, 0)}};
     d.attr.valid = mega_op_in_dim(g, op, 0, 1);
     d.attr.wide = mega_op_in(g, op, 0)->dtype == g->acc;
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
@@ -102,7 +102,7 @@ const op_row mega_op_row_row_sum = {
 
 static mega_status row_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "dsum", g->acc, 1));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "dsum", g->acc, 1));
     out[0] = mega_shape_2d(op->attr.wide ? g->acc : g->dtype, mega_op_in_dim(g, op, 0, 0), op->attr.valid);
     return MEGA_OK;
 }

@@ -16,7 +16,7 @@ static mega_status softcap_shape(const mega_graph *g, const instruction *op, ten
 {
     if (!(op->attr.factor > 0.0) || !isfinite(op->attr.factor))
         return MEGA_MISTAKE("op softcap in \"%s\": cap %g; expected a number above 0", op->scope, op->attr.factor);
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->acc, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->acc, 2));
     out[0] = *mega_op_in(g, op, 0);
     return MEGA_OK;
 }
@@ -29,9 +29,9 @@ const op_row mega_op_row_softcap = {
 
 static mega_status softcap_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, SOFTCAP_GRAD_DY, "dy", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, SOFTCAP_GRAD_DY, "dy", g->dtype, 2));
     const tensor_shape *dy = mega_op_in(g, op, SOFTCAP_GRAD_DY);
-    MEGA_TRY(mega_op_expect(g, op, SOFTCAP_GRAD_Y, "y", mega_shape_2d(g->acc, dy->dim[0], dy->dim[1])));
+    MEGA_TRY(mega_op_check_operand(g, op, SOFTCAP_GRAD_Y, "y", mega_shape_2d(g->acc, dy->dim[0], dy->dim[1])));
     out[0] = *dy;
     return MEGA_OK;
 }

@@ -25,15 +25,16 @@ mega_tensor mega_op_rms_norm_over(mega_graph *g, mega_tensor x, mega_tensor gain
 
 static mega_status square_sum_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, 0, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, 0, "x", g->dtype, 2));
     out[0] = mega_shape_1d(g->acc, mega_op_in_dim(g, op, 0, 0));
     return MEGA_OK;
 }
 
 static void square_sum_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_SQUARE_SUM_GRAD,
-                     .in = {[SQUARE_SUM_GRAD_X] = op->in[0], [SQUARE_SUM_GRAD_DSUM] = mega_graph_arrived(g, op, 0)}};
+    instruction d = {
+        .kind = OP_SQUARE_SUM_GRAD,
+        .in = {[SQUARE_SUM_GRAD_X] = op->in[0], [SQUARE_SUM_GRAD_DSUM] = mega_graph_output_gradient(g, op, 0)}};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
@@ -46,9 +47,9 @@ const op_row mega_op_row_square_sum = {OP_ROW(square_sum, 1, 1, square_sum), .sh
 
 static mega_status square_sum_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, SQUARE_SUM_GRAD_X, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_dims(g, op, SQUARE_SUM_GRAD_X, "x", g->dtype, 2));
     out[0] = *mega_op_in(g, op, SQUARE_SUM_GRAD_X);
-    return mega_op_expect(g, op, SQUARE_SUM_GRAD_DSUM, "dsum", mega_shape_1d(g->acc, out[0].dim[0]));
+    return mega_op_check_operand(g, op, SQUARE_SUM_GRAD_DSUM, "dsum", mega_shape_1d(g->acc, out[0].dim[0]));
 }
 
 const op_row mega_op_row_square_sum_grad = {
@@ -62,11 +63,11 @@ const op_row mega_op_row_square_sum_grad = {
 
 static mega_status rms_scale_check(const mega_graph *g, const instruction *op, int x, int sum, int gain)
 {
-    MEGA_TRY(mega_op_expect_dims(g, op, x, "x", g->dtype, 2));
-    MEGA_TRY(mega_op_expect_epsilon(op));
+    MEGA_TRY(mega_op_check_dims(g, op, x, "x", g->dtype, 2));
+    MEGA_TRY(mega_op_check_epsilon(op));
     const int64_t rows = mega_op_in_dim(g, op, x, 0), cols = mega_op_in_dim(g, op, x, 1);
-    MEGA_TRY(mega_op_expect(g, op, sum, "sum", mega_shape_1d(g->acc, rows)));
-    return mega_op_expect(g, op, gain, "gain", mega_shape_1d(g->dtype, cols));
+    MEGA_TRY(mega_op_check_operand(g, op, sum, "sum", mega_shape_1d(g->acc, rows)));
+    return mega_op_check_operand(g, op, gain, "gain", mega_shape_1d(g->dtype, cols));
 }
 
 static mega_status rms_scale_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -79,7 +80,7 @@ static mega_status rms_scale_shape(const mega_graph *g, const instruction *op, t
 static void rms_scale_gradient(mega_graph *g, const instruction *op)
 {
     instruction d = {.kind = OP_RMS_SCALE_GRAD,
-                     .in = {[RMS_SCALE_GRAD_DY] = mega_graph_arrived(g, op, 0),
+                     .in = {[RMS_SCALE_GRAD_DY] = mega_graph_output_gradient(g, op, 0),
                             [RMS_SCALE_GRAD_X] = op->in[RMS_SCALE_X],
                             [RMS_SCALE_GRAD_SUM] = op->in[RMS_SCALE_SUM],
                             [RMS_SCALE_GRAD_GAIN] = op->in[RMS_SCALE_GAIN]},
@@ -106,7 +107,7 @@ static mega_status rms_scale_grad_shape(const mega_graph *g, const instruction *
     out[RMS_SCALE_GRAD_DX] = *mega_op_in(g, op, RMS_SCALE_GRAD_X);
     out[RMS_SCALE_GRAD_DSUM] = *mega_op_in(g, op, RMS_SCALE_GRAD_SUM);
     out[RMS_SCALE_GRAD_DGAIN] = mega_shape_1d(g->acc, out[RMS_SCALE_GRAD_DX].dim[1]);
-    return mega_op_expect(g, op, RMS_SCALE_GRAD_DY, "dy", out[RMS_SCALE_GRAD_DX]);
+    return mega_op_check_operand(g, op, RMS_SCALE_GRAD_DY, "dy", out[RMS_SCALE_GRAD_DX]);
 }
 
 const op_row mega_op_row_rms_scale_grad = {

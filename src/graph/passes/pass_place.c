@@ -66,7 +66,7 @@ int32_t mega_place_bucket_tensor(place *p, int bucket, bool gradients)
     return mega_graph_tensor_add(g, &t);
 }
 
-int64_t mega_place_offset(const mega_graph *g, int param)
+int64_t mega_place_param_offset(const mega_graph *g, int param)
 {
     const mega_param *r = mega_params_get(g->params, param);
     return r->offset - mega_params_bucket(g->params, r->bucket)->offset;
@@ -98,7 +98,7 @@ static int32_t hold_gradients(place *p, int bucket)
         const int32_t t = g->weights.gradient[i];
         if (t == 0) continue;
         g->tensor[t].base = whole;
-        g->tensor[t].offset = mega_place_offset(g, i);
+        g->tensor[t].offset = mega_place_param_offset(g, i);
     }
     return whole;
 }
@@ -143,12 +143,12 @@ static mega_status place_buckets(place *p)
     const int stage = mega_params_zero_stage(g->params);
     MEGA_TRY(find_uses(p));
     for (int b = 0; b < mega_params_num_buckets(g->params); b++) g->buckets.ready[b] = p->last[b];
-    MEGA_TRY(mega_place_held(p)); /* before the sums, which read what is kept */
+    MEGA_TRY(mega_place_held_gradients(p)); /* before the sums, which read what is kept */
     if (g->layout->dp.size == 1) return mega_edit_apply(&p->edit, g);
     if (stage >= 2) MEGA_TRY(reduce_to_slices(p));
     else if (g->buckets.place.overlap_reduce)
         MEGA_TRY(reduce_in_place(p));
-    if (stage >= 3) MEGA_TRY(mega_place_weights(p));
+    if (stage >= 3) MEGA_TRY(mega_place_weight_gathers(p));
     return mega_edit_apply(&p->edit, g);
 }
 

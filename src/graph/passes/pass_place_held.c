@@ -52,7 +52,7 @@ static bool is_value(const mega_graph *g, int32_t t)
 }
 
 /* Of two gradients that meet between two instructions, one is kept before the other begins. */
-mega_status mega_place_held(place *p)
+mega_status mega_place_held_gradients(place *p)
 {
     const mega_graph *g = p->g;
     const int32_t tensors = g->num_tensors; /* without those that are added here */

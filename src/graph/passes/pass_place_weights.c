@@ -95,7 +95,7 @@ static int32_t held_weight(place *p, int32_t t, int32_t whole)
 {
     mega_graph *g = p->g;
     graph_tensor copy = g->tensor[t];
-    copy.offset += mega_place_offset(g, g->tensor[weight_behind(g, t)].param);
+    copy.offset += mega_place_param_offset(g, g->tensor[weight_behind(g, t)].param);
     copy.base = whole;
     return mega_graph_tensor_add(g, &copy);
 }
@@ -138,7 +138,7 @@ static mega_status gather_phase(place *p, spans *s, int begin, int end)
     return MEGA_OK;
 }
 
-mega_status mega_place_weights(place *p)
+mega_status mega_place_weight_gathers(place *p)
 {
     mega_graph *g = p->g;
     spans s = {.current = mega_malloc(((size_t)mega_params_num_buckets(g->params) + 1) * sizeof *s.current)};

@@ -102,7 +102,7 @@ static void chunks_share_what_the_first_packs(void **state)
         const mega_graph *g = k.program->g;
         int makers = 0, readers = 0;
         for (int i = 0; i < g->num_ops; i++) {
-            makers += g->op[i].packs;
+            makers += g->op[i].fills_packed;
             readers += g->op[i].packed_bytes > 0;
             if (g->op[i].packed_bytes > 0 && g->op[i].in[LINEAR_WEIGHT] == g->weights.tensor[1])
                 assert_int_equal(g->op[i].packed_bytes, (size_t)VOCAB * WIDTH * 2);
