@@ -40,7 +40,7 @@ mega_status mega_run_json_put_network(json_t *root, const mega_model_shape *shap
         whole = json_object_set_new(network, numbers[i].key, json_real(*value)) == 0;
     }
     whole = json_object_set_new(root, own_section, network) == 0 && whole;
-    return whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return whole ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 /* Earlier versions stored the options alone. Of these the kind of the gate follows where files have gate and up in

@@ -138,10 +138,9 @@ static mega_status add_folder(prefix_list *l, const char *folder)
         if (path == NULL) {
             st = MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for a file name");
         } else if (!bin && !idx && mega_file_exists(path) && !is_of_pair(path)) {
-            st = MEGA_FAIL(MEGA_ERR_USAGE,
-                           "--input %s: found %s, expected nothing but .bin and .idx files; name the data "
-                           "sets one by one",
-                           folder, names.name[i]);
+            st = MEGA_MISTAKE("--input %s: found %s, expected nothing but .bin and .idx files; name the data "
+                              "sets one by one",
+                              folder, names.name[i]);
         } else if (bin || idx) {
             memcpy(path + n - 4, bin ? ".idx" : ".bin", 4);
             if (!mega_file_exists(path)) {
@@ -169,11 +168,11 @@ static mega_status check_not_output(const char *input, const char *output)
         same |= known && mega_file_same(a, b);
         mega_free(a);
         mega_free(b);
-        if (!known) return MEGA_FAIL(MEGA_ERR_MEMORY, "merge: no memory for a path");
+        if (!known) return MEGA_NO_MEMORY("merge", "a path");
     }
     if (!same) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "--output-prefix %s is one of the data sets to merge (%s); give it another name",
-                     output, input);
+    return MEGA_MISTAKE("--output-prefix %s is one of the data sets to merge (%s); give it another name", output,
+                        input);
 }
 
 static mega_status data_collect(prefix_list *l, const mega_command_options *cfg)
@@ -187,8 +186,7 @@ static mega_status data_collect(prefix_list *l, const mega_command_options *cfg)
     }
     for (int64_t i = 0; i < l->count; i++) MEGA_TRY(check_not_output(l->item[i], cfg->data.output_prefix));
     if (l->count == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "merge: found no data set, expected --input FOLDER, or --input PREFIX PREFIX …");
+        return MEGA_MISTAKE("merge: found no data set, expected --input FOLDER, or --input PREFIX PREFIX …");
     return MEGA_OK;
 }
 
@@ -220,8 +218,7 @@ static mega_status merge_all(mega_indexed_writer **w, const prefix_list *l, cons
 
 static mega_status merge(const mega_command_options *cfg)
 {
-    if (cfg->data.output_prefix == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "merge: missing: --output-prefix PREFIX, of the new pair");
+    if (cfg->data.output_prefix == NULL) return MEGA_MISTAKE("merge: missing: --output-prefix PREFIX, of the new pair");
     prefix_list l = {0};
     mega_indexed_writer *w = NULL;
     mega_status st = data_collect(&l, cfg);
@@ -279,12 +276,10 @@ static int data_run(const mega_command_options *cfg)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i].name) != 0) continue;
         if (mega_options_positional(cfg->train.engine.options)->count > 1) return for_each(cfg, verbs[i].look);
-        return mega_cli_fail(
-            command,
-            MEGA_FAIL(MEGA_ERR_USAGE, "%s: missing: PREFIX, the common name of a .bin and an .idx file", verb));
+        return mega_cli_fail(command,
+                             MEGA_MISTAKE("%s: missing: PREFIX, the common name of a .bin and an .idx file", verb));
     }
-    return mega_cli_fail(command,
-                         MEGA_FAIL(MEGA_ERR_USAGE, "found \"%s\", expected show, info, verify or merge", verb));
+    return mega_cli_fail(command, MEGA_MISTAKE("found \"%s\", expected show, info, verify or merge", verb));
 }
 
 static void data_check(mega_command_options *cfg)

@@ -60,8 +60,8 @@ static mega_status show_documents(const viewer *v, int64_t count, bool whole)
 {
     const int64_t all = mega_indexed_documents(v->ix), first = v->cfg->data.first;
     if (count > 0 && first >= all)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--first %" PRId64 ": %s has %" PRId64 " documents, expected 0 to %" PRId64,
-                         first, v->prefix, all, all - 1);
+        return MEGA_MISTAKE("--first %" PRId64 ": %s has %" PRId64 " documents, expected 0 to %" PRId64, first,
+                            v->prefix, all, all - 1);
     for (int64_t d = first; d < all && d - first < count; d++) {
         printf("--- document %" PRId64 " of %" PRId64 ", %" PRId64 " tokens\n", d, all,
                mega_data_document_tokens(v->ix, d));
@@ -182,7 +182,7 @@ static mega_status show_samples(const viewer *v, int64_t count)
                                                "bert_nsp",  "decoder_seq_length", NULL};
     if (count == 0) return MEGA_OK;
     if (v->cfg->train.seq_length <= 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--num-samples: missing: --seq-length N, that of the training");
+        return MEGA_MISTAKE("--num-samples: missing: --seq-length N, that of the training");
     if (has_sentences(v->ix)) return mega_data_show_sentences(v->cfg, v->prefix, v->tokenizer, count);
     mega_data_note_unread(v->cfg, of_sentences,
                           "the samples are a GPT's, as the data have no sentences (--split-sentences)");
@@ -198,8 +198,8 @@ static mega_status show_samples(const viewer *v, int64_t count)
     mega_gpt_data *built[MEGA_SPLIT_COUNT];
     MEGA_TRY(mega_gpt_data_build(&o, built));
     if (built[MEGA_SPLIT_TRAIN] == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--split %s: leaves none of the %" PRId64 " documents for training",
-                         v->cfg->train.data.split, mega_indexed_documents(v->ix));
+        return MEGA_MISTAKE("--split %s: leaves none of the %" PRId64 " documents for training",
+                            v->cfg->train.data.split, mega_indexed_documents(v->ix));
     const mega_status st = show_built(v, built[MEGA_SPLIT_TRAIN], count);
     mega_gpt_data_destroy(built[MEGA_SPLIT_TRAIN]);
     return st;

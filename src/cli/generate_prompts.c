@@ -60,7 +60,7 @@ static mega_status share_line(line_source *l, const char **line)
     if (bytes == 0) return MEGA_OK;
     if ((size_t)bytes > l->capacity) {
         char *grown = realloc(l->line, (size_t)bytes);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+        if (grown == NULL) return MEGA_NO_MEMORY("generation", "a prompt");
         l->line = grown;
         l->capacity = (size_t)bytes;
     }

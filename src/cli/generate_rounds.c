@@ -138,14 +138,14 @@ static mega_status refuse_prompt(const session *s, sequence *q)
 static mega_status take_prompt(const session *s, const char *prompt, sequence *q)
 {
     q->prompt = mega_strdup(prompt);
-    if (q->prompt == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+    if (q->prompt == NULL) return MEGA_NO_MEMORY("generation", "a prompt");
     MEGA_TRY(encode_prompt(s, prompt, &q->ids));
     const int64_t most = most_new(s, q);
     if (most < 1) MEGA_TRY(refuse_prompt(s, q));
     MEGA_TRY(mega_ids_reserve(&q->fresh, most < 1 ? 1 : most));
     if (!s->cfg->generate.logprobs) return MEGA_OK;
     q->logprobs = mega_calloc((size_t)(q->ids.count + (most < 1 ? 1 : most)), sizeof *q->logprobs);
-    return q->logprobs != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a prompt");
+    return q->logprobs != NULL ? MEGA_OK : MEGA_NO_MEMORY("generation", "a prompt");
 }
 
 static void free_sequence(sequence *q)

@@ -86,8 +86,7 @@ static mega_status write_genfile(session *s, const sequence *q, const mega_buffe
     if (st == MEGA_OK) st = generate_append_utf8(&whole, text->data, text->size);
     json_t *string = st != MEGA_OK ? NULL : json_stringn(whole.size > 0 ? whole.data : "", whole.size);
     char *quoted = string == NULL ? NULL : mega_json_dump(string, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (st == MEGA_OK && quoted == NULL)
-        st = MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a line of --genfile");
+    if (st == MEGA_OK && quoted == NULL) st = MEGA_NO_MEMORY("generation", "a line of --genfile");
     if (st == MEGA_OK) {
         mega_buffer_printf(&line, "{\"text\":%s,\"length\":%lld", quoted, (long long)(shown + q->fresh.count));
         if (q->logprobs != NULL && !q->passed_over) st = generated_put_tokens(&line, s, q);
@@ -110,7 +109,7 @@ static mega_status write_sample_file(session *s, const sequence *q, const char *
 {
     if (s->sample_file.writer == NULL) return MEGA_OK;
     char *block = mega_format("\nContext:%s\n\nMegatron-LM:%s\n", q->prompt, text);
-    if (block == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory for a sample");
+    if (block == NULL) return MEGA_NO_MEMORY("generation", "a sample");
     const mega_status st = generate_output_write(&s->sample_file, block);
     mega_free(block);
     return st;

@@ -269,10 +269,9 @@ static bool starts_ranks(const cli_row *row, int argc, char **argv, int *exit_st
     const int64_t ranks = mega_launch_config_ranks(file);
     if (ranks <= 1) return false;
     if (ranks > MOST_OWN_RANKS) {
-        const mega_status st = MEGA_FAIL(MEGA_ERR_USAGE,
-                                         "\"num_processes\" %lld (%s): a command itself starts at most %d ranks; "
-                                         "megalith launch --config_file %s %s … starts more",
-                                         (long long)ranks, file, MOST_OWN_RANKS, file, row->name);
+        const mega_status st = MEGA_MISTAKE("\"num_processes\" %lld (%s): a command itself starts at most %d ranks; "
+                                            "megalith launch --config_file %s %s … starts more",
+                                            (long long)ranks, file, MOST_OWN_RANKS, file, row->name);
         *exit_status = mega_cli_fail(row->name, st);
         return true;
     }

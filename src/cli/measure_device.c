@@ -55,12 +55,11 @@ static mega_status measure_read_words(measuring *s, int argc, char **argv)
             s->is_quick = true;
         } else if (is_device || strcmp(argv[i], "--output") == 0) {
             if (next == NULL)
-                return MEGA_FAIL(MEGA_ERR_USAGE, "%s: found nothing, expected a %s", argv[i],
-                                 is_device ? "device" : "file");
+                return MEGA_MISTAKE("%s: found nothing, expected a %s", argv[i], is_device ? "device" : "file");
             *(is_device ? &s->device : &s->output) = next;
             i++;
         } else {
-            return MEGA_FAIL(MEGA_ERR_USAGE, "found %s, expected --device, --output or --quick", argv[i]);
+            return MEGA_MISTAKE("found %s, expected --device, --output or --quick", argv[i]);
         }
     }
     return MEGA_OK;
@@ -89,10 +88,9 @@ static mega_status choose(mega_command_options *cfg, const char *device)
     char *argv[] = {"plan", "--device", (char *)(uintptr_t)device, "--preset", "tiny", "--micro-batch-size", "1"};
     MEGA_TRY(mega_command_options_init(cfg));
     if (mega_gpu_model_named(device) != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--device %s: only a device that is here can be measured; give cpu, cuda or "
-                         "cuda:N",
-                         device);
+        return MEGA_MISTAKE("--device %s: only a device that is here can be measured; give cpu, cuda or "
+                            "cuda:N",
+                            device);
     return mega_options_parse(cfg->train.engine.options, "plan", 7, argv);
 }
 

@@ -41,7 +41,7 @@ static mega_status split_passage(const lambada *t, const mega_document_text *tex
     MEGA_TRY(mega_encoder_encode(t->l->encoder, text->text, before, ids));
     *context = ids->count;
     char *label = mega_format(" %.*s", (int)(end - word), text->text + word);
-    if (label == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "LAMBADA: no memory for a word");
+    if (label == NULL) return MEGA_NO_MEMORY("LAMBADA", "a word");
     const mega_status st = mega_encoder_encode_part(t->l->encoder, label, strlen(label), ids);
     mega_free(label);
     return st;

@@ -33,11 +33,10 @@ static mega_status check_sizes(const mega_layout_sizes *s, int world)
                 {"--expert-model-parallel-size", s->ep}};
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
         if (axis[i].size < 1)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s %d: a group has at least one rank; expected 1 or more", axis[i].option,
-                             axis[i].size);
+            return MEGA_MISTAKE("%s %d: a group has at least one rank; expected 1 or more", axis[i].option,
+                                axis[i].size);
     if (s->planned_rank < 0 || s->planned_rank >= world)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "rank %d of a world of %d ranks; expected 0 to %d", s->planned_rank, world,
-                         world - 1);
+        return MEGA_MISTAKE("rank %d of a world of %d ranks; expected 0 to %d", s->planned_rank, world, world - 1);
     if (world > MEGA_COMM_MOST_RANKS && s->planned_ranks == 0)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "a world of %d ranks; at most %d are supported", world,
                          MEGA_COMM_MOST_RANKS);
@@ -77,17 +76,16 @@ static mega_status check_division(const mega_layout_sizes *s, int world)
     char text[160], cuts[160], product[48] = "";
     if (is_product) snprintf(product, sizeof product, " = %lld", cut);
     if (cut > world || world % cut != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s%s does not divide the world of %d rank%s; expected %sone of: %s (megalith launch "
-                         "--nproc_per_node N starts N)",
-                         factors_text(cuts, sizeof cuts, s), product, world, world == 1 ? "" : "s",
-                         is_product ? "a product that is " : "", divisors_text(text, sizeof text, world));
+        return MEGA_MISTAKE("%s%s does not divide the world of %d rank%s; expected %sone of: %s (megalith launch "
+                            "--nproc_per_node N starts N)",
+                            factors_text(cuts, sizeof cuts, s), product, world, world == 1 ? "" : "s",
+                            is_product ? "a product that is " : "", divisors_text(text, sizeof text, world));
     const int dp = (int)(world / cut);
     if (dp % s->ep != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--expert-model-parallel-size %d does not divide the %d data-parallel ranks; expected one of: "
-                         "%s",
-                         s->ep, dp, divisors_text(text, sizeof text, dp));
+        return MEGA_MISTAKE(
+            "--expert-model-parallel-size %d does not divide the %d data-parallel ranks; expected one of: "
+            "%s",
+            s->ep, dp, divisors_text(text, sizeof text, dp));
     return MEGA_OK;
 }
 
@@ -131,8 +129,7 @@ static void layout_place(layout_block *b, mega_world *world, int rank)
 
 mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out)
 {
-    if (out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_layout_create: out is NULL; expected the address of a layout pointer");
+    if (out == NULL) return MEGA_MISTAKE("mega_layout_create: out is NULL; expected the address of a layout pointer");
     mega_layout_sizes s = sizes == NULL ? (mega_layout_sizes){0} : *sizes;
     s.tp = at_least_one(s.tp);
     s.pp = at_least_one(s.pp);

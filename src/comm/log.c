@@ -37,7 +37,7 @@ mega_status mega_comm_log_start(mega_world *world, const mega_comm_log_options *
     if (l != NULL) l->line = mega_calloc(COMM_LOG_LINES, sizeof *l->line);
     if (l == NULL || l->line == NULL) {
         mega_free(l);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "comms logger: no memory for its counts");
+        return MEGA_NO_MEMORY("comms logger", "its counts");
     }
     l->options = *o;
     world->log = l;

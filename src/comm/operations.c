@@ -253,9 +253,8 @@ mega_status mega_comm_wait(mega_request *request)
     comm_op *op = &r.world->op[r.place];
     *request = (mega_request){0};
     if (op->state == COMM_FREE || op->use != r.use)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_comm_wait: this request was already waited for through a copy of it; wait for "
-                         "each request once");
+        return MEGA_MISTAKE("mega_comm_wait: this request was already waited for through a copy of it; wait for "
+                            "each request once");
     const bool is_counted = r.world->log != NULL;
     const double began = is_counted ? mega_time_now() : 0;
     MEGA_TRY(wait_for(r.world, op));

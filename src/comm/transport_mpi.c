@@ -87,7 +87,7 @@ static mega_status begin_mpi(void)
     if (code != MPI_SUCCESS) return mpi_failed("MPI_Init_thread", code);
     mpi_life.process = getpid();
     if (atexit(end_mpi) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the exit handler that finalizes MPI");
+    return MEGA_NO_MEMORY("world of ranks", "the exit handler that finalizes MPI");
 }
 
 /* An MPI that the program initialized belongs to the program: its communicator is duplicated, so that messages and
@@ -103,16 +103,16 @@ static mega_status choose_ranks(struct mega_transport *t, const int *communicato
     if (is_initialized()) {
         const MPI_Comm of = communicator != NULL ? MPI_Comm_f2c((MPI_Fint)*communicator) : MPI_COMM_WORLD;
         if (of == MPI_COMM_NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is MPI_COMM_NULL: this process "
-                                             "is not in that group; call it only in the processes of the group");
+            return MEGA_MISTAKE("mega_world_create: options.communicator is MPI_COMM_NULL: this process "
+                                "is not in that group; call it only in the processes of the group");
         const int code = MPI_Comm_dup(of, &t->all);
         if (code != MPI_SUCCESS) return mpi_failed("world of ranks: MPI_Comm_dup", code);
         t->is_own_copy = true;
         return MEGA_OK;
     }
     if (communicator != NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_world_create: options.communicator is given, but MPI is not initialized "
-                                         "in this process; call MPI_Init_thread first, or leave it NULL");
+        return MEGA_MISTAKE("mega_world_create: options.communicator is given, but MPI is not initialized "
+                            "in this process; call MPI_Init_thread first, or leave it NULL");
     MEGA_TRY(begin_mpi());
     t->all = MPI_COMM_WORLD;
     return MEGA_OK;
@@ -138,7 +138,7 @@ mega_status transport_open(mega_world *world, const int *communicator)
 {
     if (!under_launcher() && communicator == NULL && (!is_initialized() || is_finalized())) return MEGA_OK;
     struct mega_transport *t = mega_calloc(1, sizeof *t);
-    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory for the transport");
+    if (t == NULL) return MEGA_NO_MEMORY("world of ranks", "the transport");
     world->transport = t;
     mpi_life.worlds++;
     MEGA_TRY(choose_ranks(t, communicator));

@@ -24,12 +24,12 @@ mega_status mega_options_create(const mega_composition *composition, void *value
 {
     mega_options *o = mega_calloc(1, sizeof *o);
     *out = o;
-    if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
+    if (o == NULL) return MEGA_NO_MEMORY("options", "the configuration");
     o->values = values;
     MEGA_TRY(mega_option_table_make(&o->table, composition, &o->arena));
     const size_t count = o->table.count;
     o->entry = mega_arena_alloc(&o->arena, count * sizeof *o->entry);
-    if (o->entry == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the configuration");
+    if (o->entry == NULL) return MEGA_NO_MEMORY("options", "the configuration");
     for (size_t i = 0; i < count; i++) MEGA_TRY(config_set_default(o, i));
     return MEGA_OK;
 }

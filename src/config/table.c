@@ -46,7 +46,7 @@ mega_status mega_option_table_make(option_table *out, const mega_composition *co
     for (size_t p = 0; p < composition->parts; p++) rows += composition->part[p].section->count;
     bool is_foreign = false;
     *out = (option_table){.composition = composition, .line = mega_arena_alloc(arena, rows * sizeof *out->line)};
-    if (out->line == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "options: no memory for the table of them");
+    if (out->line == NULL) return MEGA_NO_MEMORY("options", "the table of them");
     for (size_t p = 0; p < composition->parts; p++) {
         const mega_option_part *first = &composition->part[p];
         is_foreign = is_foreign || first->section == composition->foreign;

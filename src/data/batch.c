@@ -57,12 +57,11 @@ static mega_status read_input(const mega_program_named *t, int64_t samples, mega
     int64_t count = 1;
     for (int d = 0; d < t->num_dims; d++) count *= t->dim[d];
     if (strlen(t->name) >= sizeof out->name)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%.20s…\": its name has %zu characters; expected at most %zu", t->name,
-                         strlen(t->name), sizeof out->name - 1);
+        return MEGA_MISTAKE("input \"%.20s…\": its name has %zu characters; expected at most %zu", t->name,
+                            strlen(t->name), sizeof out->name - 1);
     if (t->dim[0] % samples != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "input \"%s\" has %lld rows; expected a multiple of the %lld samples of a micro-batch",
-                         t->name, (long long)t->dim[0], (long long)samples);
+        return MEGA_MISTAKE("input \"%s\" has %lld rows; expected a multiple of the %lld samples of a micro-batch",
+                            t->name, (long long)t->dim[0], (long long)samples);
     *out = (mega_batch_input){.dtype = t->dtype == MEGA_I32 ? MEGA_I32 : MEGA_F32,
                               .per_sample = count / samples,
                               .below = t->below,
@@ -81,8 +80,7 @@ mega_status mega_batch_inputs_of(const mega_program *p, int64_t samples, mega_ba
     for (int i = 0; mega_program_named_get(p, i, &t); i++) {
         if (t.role != MEGA_PROGRAM_INPUT || is_of_engine(t.name)) continue;
         if (count == MEGA_INPUTS)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": too many inputs; a program may have at most %d", t.name,
-                             MEGA_INPUTS);
+            return MEGA_MISTAKE("input \"%s\": too many inputs; a program may have at most %d", t.name, MEGA_INPUTS);
         MEGA_TRY(read_input(&t, samples, &out[count]));
         count++;
     }
@@ -149,16 +147,15 @@ mega_status mega_batch_add(mega_batch *b, const mega_batch_input *input, bool is
 {
     const int at = batch_find(b, input->name);
     if (at < 0 && b->columns == MEGA_INPUTS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "input \"%s\": too many inputs; a model may have at most %d", input->name,
-                         MEGA_INPUTS);
+        return MEGA_MISTAKE("input \"%s\": too many inputs; a model may have at most %d", input->name, MEGA_INPUTS);
     column *c = &b->column[at < 0 ? b->columns++ : at];
     if (at < 0) c->input = *input;
     if (c->input.dtype != input->dtype || c->input.per_sample != input->per_sample)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "input \"%s\" is requested as %lld numbers per sample of type %s, but elsewhere in the model "
-                         "as %lld of type %s; request the same size and type under one name",
-                         input->name, (long long)input->per_sample, mega_dtype_name((mega_dtype)input->dtype),
-                         (long long)c->input.per_sample, mega_dtype_name((mega_dtype)c->input.dtype));
+        return MEGA_MISTAKE(
+            "input \"%s\" is requested as %lld numbers per sample of type %s, but elsewhere in the model "
+            "as %lld of type %s; request the same size and type under one name",
+            input->name, (long long)input->per_sample, mega_dtype_name((mega_dtype)input->dtype),
+            (long long)c->input.per_sample, mega_dtype_name((mega_dtype)c->input.dtype));
     if (c->input.below == 0 || (input->below > 0 && input->below < c->input.below)) c->input.below = input->below;
     join_labels(&c->input, input);
     c->is_read = c->is_read || is_read;
@@ -241,7 +238,7 @@ mega_sample *mega_batch_sample(mega_batch *b, int64_t i)
 
 static bool is_sample(const mega_sample *s, const char *call)
 {
-    if (s == NULL) (void)MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample is NULL; expected a sample of a batch", call);
+    if (s == NULL) (void)MEGA_MISTAKE("%s: sample is NULL; expected a sample of a batch", call);
     return s != NULL;
 }
 
@@ -277,10 +274,9 @@ static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtyp
                            mega_dtype_name((mega_dtype)b->column[i].input.dtype));
     mega_status st = mega_buffer_check(&all, "the names of inputs");
     if (st == MEGA_OK)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "sample: \"%s\" is filled with %lld numbers of type %s, but the model has no input of that "
-                       "name, number and type; its inputs, with their numbers per sample, are %s",
-                       name, (long long)count, mega_dtype_name(dtype), b->columns > 0 ? all.data : "none");
+        st = MEGA_MISTAKE("sample: \"%s\" is filled with %lld numbers of type %s, but the model has no input of that "
+                          "name, number and type; its inputs, with their numbers per sample, are %s",
+                          name, (long long)count, mega_dtype_name(dtype), b->columns > 0 ? all.data : "none");
     mega_buffer_fini(&all);
     return st;
 }
@@ -288,10 +284,10 @@ static mega_status batch_refuse(const mega_batch *b, const char *name, mega_dtyp
 static mega_status batch_set(mega_sample *s, const char *name, mega_dtype dtype, const void *values, int64_t count)
 {
     if (s == NULL || name == NULL || values == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "sample: %s",
-                         s == NULL      ? "the sample is NULL; a batch has as many as mega_batch_num_samples says"
-                         : name == NULL ? "the name of the input is NULL; give it"
-                                        : "the array of values is NULL; give it");
+        return MEGA_MISTAKE("sample: %s", s == NULL
+                                              ? "the sample is NULL; a batch has as many as mega_batch_num_samples says"
+                                          : name == NULL ? "the name of the input is NULL; give it"
+                                                         : "the array of values is NULL; give it");
     const int at = batch_find(s->batch, name);
     if (at < 0 || !batch_fits(&s->batch->column[at], dtype, count)) return batch_refuse(s->batch, name, dtype, count);
     void *to = batch_take(s, at);
@@ -334,11 +330,10 @@ static mega_status check_range(const column *c, const mega_sample *s)
     const int32_t *value = (const int32_t *)(const void *)c->values + s->row * n;
     for (int64_t i = 0; i < n; i++)
         if (value[i] < 0 || value[i] >= c->input.below)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "input \"%s\": number %lld of sample %lld (row %lld of the batch) is %d; expected 0 to "
-                             "%lld",
-                             c->input.name, (long long)i, (long long)s->index, (long long)s->row, value[i],
-                             (long long)c->input.below - 1);
+            return MEGA_MISTAKE("input \"%s\": number %lld of sample %lld (row %lld of the batch) is %d; expected 0 to "
+                                "%lld",
+                                c->input.name, (long long)i, (long long)s->index, (long long)s->row, value[i],
+                                (long long)c->input.below - 1);
     return MEGA_OK;
 }
 
@@ -361,11 +356,11 @@ static mega_status check_weights(const mega_batch *b, const column *labels, cons
         double sum = 0;
         for (int64_t i = first * n; i < end * n; i++) sum += label[i] == labels->input.ignored ? 0 : (double)weight[i];
         if (!(sum < 0)) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "input \"%s\": weights sum to %g in micro-batch %lld (samples %lld to %lld, rows %lld to %lld "
-                         "of the batch); expected 0 or more, because its loss is divided by them",
-                         labels->input.weights, sum, (long long)(first / part), (long long)b->sample[first].index,
-                         (long long)b->sample[end - 1].index, (long long)first, (long long)end - 1);
+        return MEGA_MISTAKE(
+            "input \"%s\": weights sum to %g in micro-batch %lld (samples %lld to %lld, rows %lld to %lld "
+            "of the batch); expected 0 or more, because its loss is divided by them",
+            labels->input.weights, sum, (long long)(first / part), (long long)b->sample[first].index,
+            (long long)b->sample[end - 1].index, (long long)first, (long long)end - 1);
     }
     return MEGA_OK;
 }
@@ -379,12 +374,12 @@ static mega_status check_labels(const mega_batch *b, const column *c, const mega
     for (int64_t i = 0; i < n; i++) {
         if ((label[i] >= 0 && label[i] < c->input.classes) || label[i] == c->input.ignored) continue;
         if (weight != NULL && weight[first + i] == 0) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "input \"%s\": label %d (number %lld of sample %lld, row %lld of the batch); expected 0 to "
-                         "%lld, one of %lld classes, or %lld, which is ignored; number labels from 0, or give the row "
-                         "weight 0",
-                         c->input.name, label[i], (long long)i, (long long)s->index, (long long)s->row,
-                         (long long)c->input.classes - 1, (long long)c->input.classes, (long long)c->input.ignored);
+        return MEGA_MISTAKE(
+            "input \"%s\": label %d (number %lld of sample %lld, row %lld of the batch); expected 0 to "
+            "%lld, one of %lld classes, or %lld, which is ignored; number labels from 0, or give the row "
+            "weight 0",
+            c->input.name, label[i], (long long)i, (long long)s->index, (long long)s->row,
+            (long long)c->input.classes - 1, (long long)c->input.classes, (long long)c->input.ignored);
     }
     return MEGA_OK;
 }
@@ -396,11 +391,10 @@ mega_status mega_batch_check(const mega_batch *b)
             const column *c = &b->column[i];
             if (c->values == NULL) continue;
             if ((b->sample[r].filled >> i & 1U) == 0)
-                return MEGA_FAIL(MEGA_ERR_USAGE,
-                                 "input \"%s\" of sample %lld (row %lld of the batch) is not filled; fill it with "
-                                 "mega_sample_set_%s",
-                                 c->input.name, (long long)b->sample[r].index, (long long)r,
-                                 c->input.dtype == MEGA_I32 ? "i32" : "f32");
+                return MEGA_MISTAKE("input \"%s\" of sample %lld (row %lld of the batch) is not filled; fill it with "
+                                    "mega_sample_set_%s",
+                                    c->input.name, (long long)b->sample[r].index, (long long)r,
+                                    c->input.dtype == MEGA_I32 ? "i32" : "f32");
             if (c->input.below > 0) MEGA_TRY(check_range(c, &b->sample[r]));
         }
     for (int i = 0; i < b->columns; i++) /* when all weights are known to be filled */

@@ -31,8 +31,7 @@ static share_entry *share_entries(const mega_gpt_share *s, size_t *count)
 mega_status mega_gpt_share_create(mega_gpt_share **out)
 {
     mega_gpt_share *s = mega_calloc(1, sizeof *s);
-    if (s == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for the memory shared by the ranks of a host");
+    if (s == NULL) return MEGA_NO_MEMORY("data set", "the memory shared by the ranks of a host");
     s->fd = memfd_create("megalith-order", MFD_CLOEXEC);
     s->is_mine = true;
     *out = s;
@@ -85,8 +84,7 @@ mega_status mega_gpt_share_open(const mega_gpt_offer *offer, mega_gpt_share **ou
     *out = NULL;
     if (offer->fd < 0) return MEGA_OK;
     mega_gpt_share *s = mega_calloc(1, sizeof *s);
-    if (s == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "data set: no memory for the memory shared by the ranks of a host");
+    if (s == NULL) return MEGA_NO_MEMORY("data set", "the memory shared by the ranks of a host");
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->pid, (long long)offer->fd);
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (s->fd >= 0 && read_table(s, offer)) *out = s;

@@ -150,10 +150,9 @@ static mega_status open_writers(output *out)
     const mega_dtype dtype = mega_indexed_dtype_for(mega_tokenizer_size(out->job->tokenizer));
     for (int k = 0; k < out->job->num_keys; k++) {
         char *prefix = mega_preprocess_output(out->job, k);
-        if (prefix == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--output-prefix: no memory for a file name");
+        if (prefix == NULL) return MEGA_NO_MEMORY("--output-prefix", "a file name");
         char *folder = mega_path_folder(prefix);
-        mega_status st = folder != NULL ? mega_folder_create(folder)
-                                        : MEGA_FAIL(MEGA_ERR_MEMORY, "--output-prefix: no memory for a file name");
+        mega_status st = folder != NULL ? mega_folder_create(folder) : MEGA_NO_MEMORY("--output-prefix", "a file name");
         if (st == MEGA_OK) st = mega_indexed_writer_create(prefix, dtype, &out->writer[k]);
         MEGA_FREE(folder, prefix);
         if (st != MEGA_OK) {
@@ -216,8 +215,8 @@ mega_status mega_preprocess(const mega_preprocess_job *job, mega_preprocess_resu
     mega_documents *input;
     MEGA_TRY(mega_preprocess_open(job, &input));
     out.writer = mega_calloc((size_t)job->num_keys, sizeof *out.writer);
-    const mega_status st = out.writer != NULL ? preprocess_run(&out, input)
-                                              : MEGA_FAIL(MEGA_ERR_MEMORY, "preprocessing: no memory for its writers");
+    const mega_status st =
+        out.writer != NULL ? preprocess_run(&out, input) : MEGA_NO_MEMORY("preprocessing", "its writers");
     for (int k = 0; out.writer != NULL && k < job->num_keys; k++) mega_indexed_writer_abandon(out.writer[k]);
     mega_free(out.writer);
     mega_documents_close(input);

@@ -98,14 +98,14 @@ static mega_status check_selection(const mega_engine *e, const int32_t *source, 
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_given(e, call, "source", source));
     if (!e->options.generate)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no caches; create one in mode MEGA_GENERATE", call);
+        return MEGA_MISTAKE("%s: the engine has no caches; create one in mode MEGA_GENERATE", call);
     if (first < 0 || end < first || end > e->options.seq)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: positions %lld to %lld; expected a range within 0 to %lld", call,
-                         (long long)first, (long long)end, (long long)e->options.seq);
+        return MEGA_MISTAKE("%s: positions %lld to %lld; expected a range within 0 to %lld", call, (long long)first,
+                            (long long)end, (long long)e->options.seq);
     for (int64_t b = 0; b < engine_run_samples(e); b++)
         if (source[b] < 0 || source[b] >= engine_run_samples(e))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: sample %lld is to get the cache of sample %d; expected 0 to %lld",
-                             call, (long long)b, source[b], (long long)engine_run_samples(e) - 1);
+            return MEGA_MISTAKE("%s: sample %lld is to get the cache of sample %d; expected 0 to %lld", call,
+                                (long long)b, source[b], (long long)engine_run_samples(e) - 1);
     return MEGA_OK;
 }
 

@@ -37,41 +37,40 @@ mega_status engine_begin_call(const mega_engine *e, mega_status st)
 
 mega_status engine_check_given(const mega_engine *e, const char *call, const char *argument, const void *value)
 {
-    if (e == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine is NULL; create one with mega_engine_create", call);
-    if (value == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the argument %s is NULL; give it", call, argument);
+    if (e == NULL) return MEGA_MISTAKE("%s: the engine is NULL; create one with mega_engine_create", call);
+    if (value == NULL) return MEGA_MISTAKE("%s: the argument %s is NULL; give it", call, argument);
     return MEGA_OK;
 }
 
 mega_status engine_check_allocated(const mega_engine *e, const char *call)
 {
     if (e->memory.is_allocated) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no memory yet; call mega_engine_allocate first", call);
+    return MEGA_MISTAKE("%s: the engine has no memory yet; call mega_engine_allocate first", call);
 }
 
 mega_status engine_check_weights(const mega_engine *e, const char *call)
 {
     if (e->memory.has_weights) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: the parameters have no values; call mega_engine_initialize or mega_engine_load first (again, "
-                     "where a load failed while it was reading)",
-                     call);
+    return MEGA_MISTAKE(
+        "%s: the parameters have no values; call mega_engine_initialize or mega_engine_load first (again, "
+        "where a load failed while it was reading)",
+        call);
 }
 
 mega_status engine_check_forward_pass(const mega_engine *e, const char *call)
 {
     if (e->programs.train != NULL || e->programs.evaluate != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine was created %s, so it has no program for it; %s", call,
-                     e->options.generate ? "for generation (MEGA_GENERATE)" : "with no_train and no_evaluate",
-                     e->options.generate ? "call mega_engine_run, or create one in MEGA_EVAL"
-                                         : "leave one of them out");
+    return MEGA_MISTAKE("%s: the engine was created %s, so it has no program for it; %s", call,
+                        e->options.generate ? "for generation (MEGA_GENERATE)" : "with no_train and no_evaluate",
+                        e->options.generate ? "call mega_engine_run, or create one in MEGA_EVAL"
+                                            : "leave one of them out");
 }
 
 mega_status engine_check_trains(const mega_engine *e, const char *call)
 {
     if (e->programs.train != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: the engine was created with no_train (MEGA_EVAL), so it cannot train; create one without it",
-                     call);
+    return MEGA_MISTAKE(
+        "%s: the engine was created with no_train (MEGA_EVAL), so it cannot train; create one without it", call);
 }
 
 /* If the caller computes the loss from an output (mega_output), the model has no loss that a backward pass could start
@@ -100,10 +99,10 @@ mega_status engine_check_step(const mega_engine *e, const mega_step_result *out)
     MEGA_TRY(engine_check_weights(e, call));
     MEGA_TRY(engine_check_has_loss(e, call));
     if (e->micro.phase != ENGINE_STEPPED || e->micro.done > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_train_batch: %lld micro-batches of a step were begun with mega_engine_forward; "
-                         "complete the step with mega_engine_step at its accumulation boundary",
-                         (long long)(e->micro.done + (e->micro.phase != ENGINE_STEPPED)));
+        return MEGA_MISTAKE(
+            "mega_engine_train_batch: %lld micro-batches of a step were begun with mega_engine_forward; "
+            "complete the step with mega_engine_step at its accumulation boundary",
+            (long long)(e->micro.done + (e->micro.phase != ENGINE_STEPPED)));
     if (e->data.has_set || e->data.purpose == ENGINE_BATCH_OF_STEP) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
@@ -126,17 +125,15 @@ static mega_status check_evaluates(const mega_engine *e, const char *call)
 mega_status engine_check_can_evaluate(const mega_engine *e, const char *call)
 {
     if (e->programs.evaluate == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: the engine was created with no_evaluate, so it cannot evaluate; create one without it",
-                         call);
+        return MEGA_MISTAKE("%s: the engine was created with no_evaluate, so it cannot evaluate; create one without it",
+                            call);
     MEGA_TRY(check_evaluates(e, call));
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
     if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: it would overwrite what mega_engine_forward keeps for the backward pass; call "
-                     "mega_engine_backward first",
-                     call);
+    return MEGA_MISTAKE("%s: it would overwrite what mega_engine_forward keeps for the backward pass; call "
+                        "mega_engine_backward first",
+                        call);
 }
 
 mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *sums)
@@ -144,8 +141,8 @@ mega_status engine_check_evaluate(const mega_engine *e, const mega_loss_sums *su
     MEGA_TRY(engine_check_given(e, "mega_engine_evaluate_batch", "sums", sums));
     MEGA_TRY(engine_check_can_evaluate(e, "mega_engine_evaluate_batch"));
     if (e->data.purpose != ENGINE_BATCH_NONE) return mega_batch_check(e->data.batch);
-    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_evaluate_batch: the rows of the batch are not filled; call "
-                                     "mega_engine_evaluation_batch and fill what it returns");
+    return MEGA_MISTAKE("mega_engine_evaluate_batch: the rows of the batch are not filled; call "
+                        "mega_engine_evaluation_batch and fill what it returns");
 }
 
 mega_status engine_check_save(const mega_engine *e, const mega_engine_save_options *o)
@@ -153,9 +150,9 @@ mega_status engine_check_save(const mega_engine *e, const mega_engine_save_optio
     MEGA_TRY(engine_check_given(e, "mega_engine_save", "options", o));
     MEGA_TRY(engine_check_given(e, "mega_engine_save", "options.folder", o->folder));
     if (e->optimizer == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_save: the engine was created with no_train, so it has no state to save; create "
-                         "one without it");
+        return MEGA_MISTAKE(
+            "mega_engine_save: the engine was created with no_train, so it has no state to save; create "
+            "one without it");
     MEGA_TRY(engine_check_allocated(e, "mega_engine_save"));
     return engine_check_weights(e, "mega_engine_save");
 }
@@ -166,35 +163,34 @@ mega_status engine_check_load(const mega_engine *e, const mega_checkpoint *c, co
     MEGA_TRY(engine_check_given(e, "mega_engine_load", "options", o));
     MEGA_TRY(engine_check_given(e, "mega_engine_load", "out", out));
     if (c == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_load: the checkpoint is NULL; mega_checkpoint_open leaves NULL "
-                                         "where a folder holds no checkpoint");
+        return MEGA_MISTAKE("mega_engine_load: the checkpoint is NULL; mega_checkpoint_open leaves NULL "
+                            "where a folder holds no checkpoint");
     return engine_check_allocated(e, "mega_engine_load");
 }
 
 mega_status engine_check_allocate(const mega_engine *e)
 {
     if (e->options.layout.planned_ranks > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_allocate: the layout is that of a plan (planned_ranks %d), so nothing can run; "
-                         "create an engine with planned_ranks 0",
-                         e->options.layout.planned_ranks);
+        return MEGA_MISTAKE(
+            "mega_engine_allocate: the layout is that of a plan (planned_ranks %d), so nothing can run; "
+            "create an engine with planned_ranks 0",
+            e->options.layout.planned_ranks);
     if (e->memory.arena == NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_allocate: the engine %s; it is called once",
-                     e->memory.is_allocated ? "has its memory already" : "failed to get its memory before");
+    return MEGA_MISTAKE("mega_engine_allocate: the engine %s; it is called once",
+                        e->memory.is_allocated ? "has its memory already" : "failed to get its memory before");
 }
 
 /* The number of tokens in a micro-batch and of micro-batches in a step must fit in 32 bits. */
 static mega_status check_step_size(const mega_engine_options *o)
 {
     if (mega_extent_mul(o->micro_batch, o->seq) > INT32_MAX)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: micro_batch %lld, seq %lld; expected at most %d tokens in a micro-batch",
-                         (long long)o->micro_batch, (long long)o->seq, INT32_MAX);
+        return MEGA_MISTAKE(
+            "mega_engine_create: micro_batch %lld, seq %lld; expected at most %d tokens in a micro-batch",
+            (long long)o->micro_batch, (long long)o->seq, INT32_MAX);
     if (o->batch.global_batch / o->micro_batch > MOST_MICRO_BATCHES)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: batch.global_batch %lld, micro_batch %lld; expected at most %d "
-                         "micro-batches in a step",
-                         (long long)o->batch.global_batch, (long long)o->micro_batch, MOST_MICRO_BATCHES);
+        return MEGA_MISTAKE("mega_engine_create: batch.global_batch %lld, micro_batch %lld; expected at most %d "
+                            "micro-batches in a step",
+                            (long long)o->batch.global_batch, (long long)o->micro_batch, MOST_MICRO_BATCHES);
     return MEGA_OK;
 }
 
@@ -202,13 +198,13 @@ static mega_status check_step_size(const mega_engine_options *o)
 mega_status engine_check_options(const mega_model *model, const mega_engine_options *o)
 {
     const mega_batch_ramp *b = &o->batch;
-    if (model == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: model is NULL; give it");
+    if (model == NULL) return MEGA_MISTAKE("mega_engine_create: model is NULL; give it");
     MEGA_TRY(engine_check_ranges(o));
     if (b->micro_step % o->micro_batch != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: batch.micro_step %lld; expected micro_batch (%lld) times the number of "
-                         "data-parallel ranks",
-                         (long long)b->micro_step, (long long)o->micro_batch);
+        return MEGA_MISTAKE(
+            "mega_engine_create: batch.micro_step %lld; expected micro_batch (%lld) times the number of "
+            "data-parallel ranks",
+            (long long)b->micro_step, (long long)o->micro_batch);
     MEGA_TRY(check_step_size(o));
     if (o->grad_accum_dtype == MEGA_F16 && o->compute != MEGA_F16)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -216,13 +212,13 @@ mega_status engine_check_options(const mega_model *model, const mega_engine_opti
                          "without which small gradients become 0: give f32 or bf16",
                          mega_dtype_name(o->compute));
     if (o->generate && o->prefill > o->seq)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_create: prefill %lld; expected at most seq (%lld), the positions of the longest "
-                         "sample",
-                         (long long)o->prefill, (long long)o->seq);
+        return MEGA_MISTAKE(
+            "mega_engine_create: prefill %lld; expected at most seq (%lld), the positions of the longest "
+            "sample",
+            (long long)o->prefill, (long long)o->seq);
     if (o->generate && o->micro_batches > MEGA_RUN_MICRO_BATCHES)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %lld micro_batches of a run; expected at most %d",
-                         (long long)o->micro_batches, MEGA_RUN_MICRO_BATCHES);
+        return MEGA_MISTAKE("mega_engine_create: %lld micro_batches of a run; expected at most %d",
+                            (long long)o->micro_batches, MEGA_RUN_MICRO_BATCHES);
     mega_status st = mega_batch_ramp_check(b);
     if (st == MEGA_OK && !o->no_train) st = mega_curriculum_check(&o->curriculum, o->seq);
     if (st == MEGA_OK) st = engine_check_lengths(model, o);
@@ -237,9 +233,8 @@ mega_status engine_check_ramp(const mega_engine *e)
 {
     const int64_t expected = mega_extent_mul(e->options.micro_batch, e->layout->dp.size);
     if (e->options.batch.micro_step == expected) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_engine_create: batch.micro_step %lld; expected %lld, micro_batch (%lld) times %d "
-                     "data-parallel ranks",
-                     (long long)e->options.batch.micro_step, (long long)expected, (long long)e->options.micro_batch,
-                     e->layout->dp.size);
+    return MEGA_MISTAKE("mega_engine_create: batch.micro_step %lld; expected %lld, micro_batch (%lld) times %d "
+                        "data-parallel ranks",
+                        (long long)e->options.batch.micro_step, (long long)expected, (long long)e->options.micro_batch,
+                        e->layout->dp.size);
 }

@@ -62,8 +62,7 @@ static mega_status extra_members(const mega_engine_save_options *o, json_t **out
     const char *text = o->extra_json != NULL ? o->extra_json : "{}";
     json_error_t error;
     json_t *extra = mega_json_load(text, strlen(text), JSON_DECODE_ANY, &error);
-    if (extra == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (extra == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY) return MEGA_NO_MEMORY("checkpoint", "run.json");
     if (extra == NULL)
         return MEGA_MISTAKE("checkpoint: extra_json, line %d: %s; expected one JSON object, such as {\"epoch\": 3}",
                             error.line, error.text);
@@ -85,8 +84,7 @@ static mega_status checkpoint_join(json_t *root, json_t *extra)
             return MEGA_MISTAKE(
                 "checkpoint: extra_json: \"%s\" is a name that the engine uses in run.json; choose another",
                 json_object_iter_key(it));
-    return json_object_update(root, extra) == 0 ? MEGA_OK
-                                                : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return json_object_update(root, extra) == 0 ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 static mega_status run_json(const mega_engine *e, const mega_engine_save_options *o, char **out)
@@ -103,14 +101,13 @@ static mega_status run_json(const mega_engine *e, const mega_engine_save_options
     if (o->no_rng) json_object_del(root, "dropout_seed");
     if (root != NULL && are_counted(e, e->progress.consumed_tokens, e->progress.consumed_samples))
         json_object_set_new(root, "consumed_train_tokens", json_integer((json_int_t)e->progress.consumed_tokens));
-    mega_status st =
-        root != NULL ? engine_scale_save(e, root) : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    mega_status st = root != NULL ? engine_scale_save(e, root) : MEGA_NO_MEMORY("checkpoint", "run.json");
     if (st == MEGA_OK && o->shape != NULL) st = mega_run_json_put_network(root, o->shape);
     if (st == MEGA_OK) st = engine_optimizer_numbers_save(e, root);
     if (st == MEGA_OK && !o->no_optim) st = engine_residuals_save(e, root);
     if (st == MEGA_OK) st = checkpoint_join(root, extra);
     if (st == MEGA_OK) *out = mega_json_dump(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    if (st == MEGA_OK && *out == NULL) st = MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    if (st == MEGA_OK && *out == NULL) st = MEGA_NO_MEMORY("checkpoint", "run.json");
     json_decref(root);
     json_decref(extra);
     return st;

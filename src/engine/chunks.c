@@ -133,10 +133,9 @@ mega_status engine_describe_chunks(mega_engine *e, const mega_model *model)
     mega_pipeline p = engine_pipeline(e, o->batch.global_batch / o->batch.micro_step);
     if (o->no_train) p.micro_batches = p.stages; /* without training any number runs, one at a time */
     if (e->programs.chunks > MEGA_SCHEDULE_CHUNKS || (e->programs.chunks > 1 && p.micro_batches % p.stages != 0))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
-                         "takes a multiple of %d micro-batches, and at most %d chunks",
-                         (long long)p.micro_batches, p.stages, e->programs.chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
+        return MEGA_MISTAKE("%lld micro-batches a step over %d pipeline stages of %d chunks: the interleaved schedule "
+                            "takes a multiple of %d micro-batches, and at most %d chunks",
+                            (long long)p.micro_batches, p.stages, e->programs.chunks, p.stages, MEGA_SCHEDULE_CHUNKS);
     e->programs.chunk = mega_calloc((size_t)e->programs.chunks, sizeof *e->programs.chunk);
     if (e->programs.chunk == NULL)
         return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d programs", e->programs.chunks);

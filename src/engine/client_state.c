@@ -166,7 +166,7 @@ mega_status mega_engine_save_checkpoint(mega_engine *e, const char *folder, cons
 
 static mega_status no_memory_for_client(void)
 {
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the state of the caller");
+    return MEGA_NO_MEMORY("checkpoint", "the state of the caller");
 }
 
 static mega_status client_read_member(struct engine_client *client, const mega_checkpoint *c)

@@ -125,9 +125,9 @@ static mega_status engine_build_alike(mega_engine *e, const mega_model *model)
 mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
 {
     if (out == NULL || setup == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "setup");
+        return MEGA_MISTAKE("mega_engine_create: %s is NULL; give it", out == NULL ? "out" : "setup");
     mega_engine *e = mega_calloc(1, sizeof *e);
-    if (e == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
+    if (e == NULL) return MEGA_NO_MEMORY("engine", "its record");
     e->step.grad_norm = NAN;
     mega_status st = engine_read_setup(e, setup);
     if (st == MEGA_OK && e->options.compute == MEGA_F64) e->options.backend = MEGA_BACKEND_PLAIN;
@@ -146,7 +146,7 @@ mega_status mega_engine_create(const mega_setup *setup, mega_engine **out)
 mega_status mega_initialize(const mega_setup *setup, mega_engine **out)
 {
     mega_engine *e = NULL;
-    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_initialize: out is NULL; give it");
+    if (out == NULL) return MEGA_MISTAKE("mega_initialize: out is NULL; give it");
     MEGA_TRY(mega_engine_create(setup, &e));
     const mega_status st = mega_engine_allocate(e);
     if (st != MEGA_OK) {
@@ -340,9 +340,8 @@ static mega_status check_initialize(const mega_engine *e)
     static const char call[] = "mega_engine_initialize";
     MEGA_TRY(engine_check_allocated(e, call));
     if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: the backward pass still reads the weights of its forward; call mega_engine_backward first",
-                     call);
+    return MEGA_MISTAKE("%s: the backward pass still reads the weights of its forward; call mega_engine_backward first",
+                        call);
 }
 
 static mega_status initialize(mega_engine *e, uint32_t seed)

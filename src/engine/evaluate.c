@@ -14,11 +14,10 @@ static mega_status evaluate_check(const mega_engine *e, const mega_dataset *d, i
     MEGA_TRY(engine_check_given(e, call, "dataset", d));
     MEGA_TRY(engine_check_given(e, call, "out", out));
     if (d->read == NULL || d->first < 0 || d->count < 1 || max_batches < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: %lld samples from %lld on, read %s, max_batches %lld; expected at least 1 sample, from 0 "
-                         "or later, a function, and at least 0 batches",
-                         call, (long long)d->count, (long long)d->first, d->read == NULL ? "NULL" : "given",
-                         (long long)max_batches);
+        return MEGA_MISTAKE(
+            "%s: %lld samples from %lld on, read %s, max_batches %lld; expected at least 1 sample, from 0 "
+            "or later, a function, and at least 0 batches",
+            call, (long long)d->count, (long long)d->first, d->read == NULL ? "NULL" : "given", (long long)max_batches);
     return engine_check_can_evaluate(e, call);
 }
 
@@ -95,12 +94,12 @@ static mega_status evaluate_compare(const mega_engine *e, const mega_dataset *d,
     mega_comm *world = e->layout->world.comm;
     MEGA_TRY(mega_comm_all_reduce(world, "samples of an evaluation", most, 6, MEGA_I64, MEGA_REDUCE_MAX));
     if (most[0] == -most[3] && most[1] == -most[4] && most[2] == -most[5]) return MEGA_OK;
-    return mega_comm_agree(world, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "mega_engine_evaluate: the ranks have different data sets (over all ranks: "
-                                            "count %lld to %lld, first %lld to %lld, max_batches %lld to %lld); pass "
-                                            "the same on all",
-                                            (long long)-most[3], (long long)most[0], (long long)-most[4],
-                                            (long long)most[1], (long long)-most[5], (long long)most[2]));
+    return mega_comm_agree(world,
+                           MEGA_MISTAKE("mega_engine_evaluate: the ranks have different data sets (over all ranks: "
+                                        "count %lld to %lld, first %lld to %lld, max_batches %lld to %lld); pass "
+                                        "the same on all",
+                                        (long long)-most[3], (long long)most[0], (long long)-most[4],
+                                        (long long)most[1], (long long)-most[5], (long long)most[2]));
 }
 
 static mega_status evaluate_quietly(mega_engine *e, const mega_dataset *dataset, int64_t max_batches,
@@ -150,8 +149,7 @@ static mega_status read_part(mega_engine *e, const mega_dataset *d, int64_t firs
     static const char call[] = "mega_engine_evaluate_part";
     MEGA_TRY(engine_check_given(e, call, "dataset", d));
     if (first < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the first sample is %lld; expected 0 or a later one", call,
-                         (long long)first);
+        return MEGA_MISTAKE("%s: the first sample is %lld; expected 0 or a later one", call, (long long)first);
     MEGA_TRY(engine_check_can_evaluate(e, call));
     mega_batch *b = engine_evaluation_batch(e, rows, first);
     engine_record_phase(e, "reading the evaluation data", -1);

@@ -47,10 +47,9 @@ static mega_status losses_add(mega_engine *e, const declared *d, kind k)
 {
     const int at = engine_loss_find(e, d->name);
     if (at < 0 && e->model.num_losses == MEGA_METRICS)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "model: \"%s\" is one too many; the pipeline stages together may declare %d "
-                         "losses and metrics",
-                         d->name, MEGA_METRICS);
+        return MEGA_MISTAKE("model: \"%s\" is one too many; the pipeline stages together may declare %d "
+                            "losses and metrics",
+                            d->name, MEGA_METRICS);
     engine_loss *l = &e->model.loss[at < 0 ? e->model.num_losses : at];
     if (at < 0) {
         snprintf(l->name, sizeof l->name, "%s", d->name);
@@ -59,15 +58,15 @@ static mega_status losses_add(mega_engine *e, const declared *d, kind k)
     }
     bool *has = k == TRAIN ? &l->is_trained : &l->is_evaluated;
     if (*has)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "model: two parts of the pipeline declare the loss \"%s\"; give each loss and metric a name "
-                         "of its own",
-                         d->name);
+        return MEGA_MISTAKE(
+            "model: two parts of the pipeline declare the loss \"%s\"; give each loss and metric a name "
+            "of its own",
+            d->name);
     *has = true;
     if (l->coefficient == d->coefficient) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "model: loss \"%s\" has the coefficient %g in training and %g in evaluation; declare it with one",
-                     d->name, l->coefficient, d->coefficient);
+    return MEGA_MISTAKE(
+        "model: loss \"%s\" has the coefficient %g in training and %g in evaluation; declare it with one", d->name,
+        l->coefficient, d->coefficient);
 }
 
 /* Adds the losses of all programs to the engine's list, in the order of the model's parts; part n is chunk n / stages
@@ -106,13 +105,12 @@ static mega_status losses_check(const mega_engine *e)
         evaluated += e->model.loss[i].is_evaluated;
     }
     if (e->programs.evaluate != NULL && evaluated == 0) MEGA_TRY(losses_find_output(e, &has_output));
-    if (!has_output)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "model: it has no loss to evaluate; declare one with mega_loss_add");
+    if (!has_output) return MEGA_MISTAKE("model: it has no loss to evaluate; declare one with mega_loss_add");
     if (!e->options.per_token_loss || weighed <= 1) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "model: --calculate-per-token-loss divides by the tokens of one loss, and the model has %d with a "
-                     "coefficient; leave the option out, or give the others the coefficient 0",
-                     weighed);
+    return MEGA_MISTAKE(
+        "model: --calculate-per-token-loss divides by the tokens of one loss, and the model has %d with a "
+        "coefficient; leave the option out, or give the others the coefficient 0",
+        weighed);
 }
 
 /* A plan runs on one rank, which knows only the losses of its own stage. */

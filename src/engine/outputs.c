@@ -74,13 +74,12 @@ mega_status mega_engine_read_output(mega_engine *e, const char *output, int64_t 
                          "mega_output",
                          call, output);
     if (o.value == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: output \"%s\" is read before a forward; run a step or an evaluation first", call, output);
+        return MEGA_MISTAKE("%s: output \"%s\" is read before a forward; run a step or an evaluation first", call,
+                            output);
     if (count != o.count)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "%s: output \"%s\" has %lld elements, and count is %lld; give "
-                         "mega_engine_output_count",
-                         call, output, (long long)o.count, (long long)count);
+        return MEGA_MISTAKE("%s: output \"%s\" has %lld elements, and count is %lld; give "
+                            "mega_engine_output_count",
+                            call, output, (long long)o.count, (long long)count);
     MEGA_TRY(outputs_read(&o, out));
     return mega_device_finish(e->memory.device); /* a device that failed gives NaNs */
 }

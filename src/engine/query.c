@@ -49,10 +49,10 @@ static double scheduled_lr(mega_engine *e)
     if (atomic_fetch_add(&e->calls.lr_depth, 1) < MOST_AT_ONCE)
         lr = s->lr(s->user, e->progress.iteration - e->progress.skipped, e->progress.schedule_samples);
     else
-        (void)MEGA_FAIL(MEGA_ERR_USAGE,
-                        "mega_engine_lr: the function lr of schedule \"%s\" asks for the learning rate that it is to "
-                        "return; let it compute that from its arguments",
-                        s->name != NULL ? s->name : "");
+        (void)MEGA_MISTAKE(
+            "mega_engine_lr: the function lr of schedule \"%s\" asks for the learning rate that it is to "
+            "return; let it compute that from its arguments",
+            s->name != NULL ? s->name : "");
     atomic_fetch_sub(&e->calls.lr_depth, 1);
     if (is_first) atomic_store(&e->calls.lr_thread, 0);
     return lr;
@@ -147,8 +147,8 @@ const mega_program *mega_engine_chunk_program(const mega_engine *e, int chunk, b
     if (!query_is_given(e, "mega_engine_chunk_program")) return NULL;
     if (chunk >= 0 && chunk < e->programs.chunks)
         return train ? e->programs.chunk[chunk].train : e->programs.chunk[chunk].evaluate;
-    (void)MEGA_FAIL(MEGA_ERR_USAGE, "mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
-                    e->programs.chunks - 1);
+    (void)MEGA_MISTAKE("mega_engine_chunk_program: chunk %d; this rank has chunks 0 to %d", chunk,
+                       e->programs.chunks - 1);
     return NULL;
 }
 

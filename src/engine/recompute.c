@@ -26,7 +26,7 @@ static mega_status plan_level(const mega_engine *e, const mega_model *model, int
 {
     mega_engine_memory m = {0};
     mega_engine *p = mega_calloc(1, sizeof *p);
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its record");
+    if (p == NULL) return MEGA_NO_MEMORY("engine", "its record");
     p->options = e->options;
     p->options.world = NULL;
     p->options.monitor = NULL;

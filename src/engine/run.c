@@ -61,10 +61,10 @@ static mega_status run_check_program(const mega_engine *e, const char *call, meg
     static const char *const name[] = {"MEGA_RUN_EVALUATE", "MEGA_RUN_PREFILL", "MEGA_RUN_DECODE"};
     MEGA_TRY(engine_check_given(e, call, "e", e));
     if ((int)program < 0 || program > MEGA_RUN_DECODE)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: program %d; expected a mega_run", call, (int)program);
+        return MEGA_MISTAKE("%s: program %d; expected a mega_run", call, (int)program);
     if (engine_program_of(&e->programs.chunk[0], run_kind_of(program)) != NULL) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the engine has no program for %s; create one in mode %s", call, name[program],
-                     program == MEGA_RUN_EVALUATE ? "MEGA_EVAL" : "MEGA_GENERATE");
+    return MEGA_MISTAKE("%s: the engine has no program for %s; create one in mode %s", call, name[program],
+                        program == MEGA_RUN_EVALUATE ? "MEGA_EVAL" : "MEGA_GENERATE");
 }
 
 static mega_status run_check_ready(const mega_engine *e, const char *call, mega_run program)
@@ -73,10 +73,9 @@ static mega_status run_check_ready(const mega_engine *e, const char *call, mega_
     MEGA_TRY(engine_check_allocated(e, call));
     MEGA_TRY(engine_check_weights(e, call));
     if (e->micro.phase != ENGINE_FORWARDED) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "%s: it would overwrite what mega_engine_forward keeps for the backward pass; call "
-                     "mega_engine_backward first",
-                     call);
+    return MEGA_MISTAKE("%s: it would overwrite what mega_engine_forward keeps for the backward pass; call "
+                        "mega_engine_backward first",
+                        call);
 }
 
 static mega_status run_check_filled(const mega_engine *e, mega_run program, const int32_t *filled)
@@ -85,9 +84,8 @@ static mega_status run_check_filled(const mega_engine *e, mega_run program, cons
     MEGA_TRY(engine_check_given(e, "mega_engine_run", "filled", filled));
     for (int64_t i = 0; i < engine_run_samples(e); i++)
         if (filled[i] < 0 || filled[i] > e->options.seq)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "mega_engine_run: sample %lld has %d positions in its cache; expected 0 to %lld",
-                             (long long)i, filled[i], (long long)e->options.seq);
+            return MEGA_MISTAKE("mega_engine_run: sample %lld has %d positions in its cache; expected 0 to %lld",
+                                (long long)i, filled[i], (long long)e->options.seq);
     return MEGA_OK;
 }
 
@@ -108,9 +106,9 @@ static mega_status run_check_given(const mega_engine *e, mega_run program, const
     const mega_batch *b = run_batch_of(e, program);
     const bool is_asked = program != MEGA_RUN_EVALUATE || e->data.purpose == ENGINE_BATCH_OF_EVALUATION;
     if (!is_asked || mega_batch_num_samples(b) != samples_of(e, program))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
-                         "and fill what it returns");
+        return MEGA_MISTAKE(
+            "mega_engine_run: the rows of its batch are not filled; call mega_engine_run_batch each time "
+            "and fill what it returns");
     MEGA_TRY(mega_batch_check(b));
     return run_check_filled(e, program, filled);
 }

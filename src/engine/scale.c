@@ -74,9 +74,7 @@ mega_status engine_scale_save(const mega_engine *e, json_t *root)
     json_t *scale = json_pack("{s:f, s:I, s:I, s:I}", "scale", e->step.scale.scale, "good_steps",
                               (json_int_t)e->step.scale.good, "hysteresis", (json_int_t)e->step.scale.hysteresis,
                               "skipped_iterations", (json_int_t)e->progress.skipped);
-    return json_object_set_new(root, MEMBER, scale) == 0
-               ? MEGA_OK
-               : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return json_object_set_new(root, MEMBER, scale) == 0 ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 void engine_scale_load_skipped(mega_engine *e, const json_t *root)

@@ -109,7 +109,7 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
 {
     mega_options *o = NULL;
     setup_values *v = e->owned.as_given = mega_calloc(1, sizeof *v);
-    if (v == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for its options");
+    if (v == NULL) return MEGA_NO_MEMORY("engine", "its options");
     mega_status st = mega_options_create(&mega_engine_composition, v, &o);
     mega_engine_settings_init(&v->engine, o);
     if (st == MEGA_OK) st = setup_parse(v, s, world);

@@ -49,8 +49,7 @@ mega_status stage_open(engine_stage *s, const mega_layout *layout, const engine_
     for (int c = 0; c < chunks && !forward_only; c++) s->slots = chunk[c].slots > s->slots ? chunk[c].slots : s->slots;
     s->slot = mega_calloc((size_t)(chunks * s->slots), sizeof *s->slot);
     s->buffer = mega_calloc((size_t)(4 * MEGA_FLOW_VALUES * chunks * s->slots), sizeof *s->buffer);
-    if (s->slot == NULL || s->buffer == NULL)
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline stage: no memory for its messages");
+    if (s->slot == NULL || s->buffer == NULL) return MEGA_NO_MEMORY("pipeline stage", "its messages");
     for (int c = 0; c < chunks; c++) stage_bind_slots(s, &chunk[c], c, kind);
     return MEGA_OK;
 }

@@ -148,11 +148,11 @@ static mega_status check_update_schedule(const mega_engine *e, double lr, double
 {
     mega_status st = MEGA_OK;
     if (!(lr >= 0 && lr <= FLT_MAX && fabs(weight_decay) <= FLT_MAX))
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "iteration %lld: the schedule%s%s gives the learning rate %g and the weight decay %g; expected "
-                       "finite numbers that a float holds, and a rate of at least 0. No update was made",
-                       (long long)e->progress.iteration + 1, e->step.scheduler.name != NULL ? " " : "",
-                       e->step.scheduler.name != NULL ? e->step.scheduler.name : "", lr, weight_decay);
+        st = MEGA_MISTAKE(
+            "iteration %lld: the schedule%s%s gives the learning rate %g and the weight decay %g; expected "
+            "finite numbers that a float holds, and a rate of at least 0. No update was made",
+            (long long)e->progress.iteration + 1, e->step.scheduler.name != NULL ? " " : "",
+            e->step.scheduler.name != NULL ? e->step.scheduler.name : "", lr, weight_decay);
     return e->step.scheduler.lr != NULL ? mega_comm_agree(e->layout->world.comm, st) : st;
 }
 

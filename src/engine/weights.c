@@ -41,7 +41,7 @@ mega_status engine_residuals_save(const mega_engine *e, json_t *root)
         json_pack("{s:i, s:i}", "data_parallel", e->layout->dp.size, "tensor_parallel", e->layout->tp.size);
     return layout != NULL && json_object_set_new(root, "compression_errors", layout) == 0
                ? MEGA_OK
-               : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+               : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 engine_residuals engine_residuals_there(const mega_engine *e, const json_t *root)
@@ -76,7 +76,7 @@ mega_status engine_optimizer_numbers_save(const mega_engine *e, json_t *root)
     if (count > 0) json_object_set(root, "optimizer_numbers", numbers);
     const bool is_whole = json_object_size(numbers) == (size_t)count;
     json_decref(numbers);
-    return is_whole ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return is_whole ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 mega_status engine_optimizer_numbers_load(mega_engine *e, const json_t *root)

@@ -350,7 +350,7 @@ mega_status mega_hf_config_text(mega_buffer *out, const mega_model_shape *s, meg
         mega_free(l.line[i]);
     }
     mega_buffer_puts(out, "}\n");
-    if (l.is_full) return MEGA_FAIL(MEGA_ERR_MEMORY, "config.json: no memory for its lines");
+    if (l.is_full) return MEGA_NO_MEMORY("config.json", "its lines");
     return mega_buffer_check(out, "config.json");
 }
 

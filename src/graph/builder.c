@@ -16,10 +16,9 @@ mega_status mega_graph_check_name(const char *path, const char *what, const char
 {
     char text[4 * MEGA_PATH], at[4 * MEGA_PATH];
     if (mega_name_is_text(name)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "layer \"%s\": the name of %s, \"%s\", is not UTF-8 text without control characters; choose "
-                     "another name, which files and messages can hold",
-                     mega_name_escape(at, sizeof at, path), what, mega_name_escape(text, sizeof text, name));
+    return MEGA_MISTAKE("layer \"%s\": the name of %s, \"%s\", is not UTF-8 text without control characters; choose "
+                        "another name, which files and messages can hold",
+                        mega_name_escape(at, sizeof at, path), what, mega_name_escape(text, sizeof text, name));
 }
 
 mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
@@ -32,15 +31,14 @@ mega_builder mega_builder_at(const mega_builder *b, const char *fmt, ...)
     const int step = fmt == NULL ? 0 : vsnprintf(at.path + length, sizeof at.path - length, fmt, ap);
     va_end(ap);
     if (step == 0 && b->path[0] != '\0') {
-        mega_graph_fail(at.graph,
-                        MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a part of it has no name; give it one", b->path));
+        mega_graph_fail(at.graph, MEGA_MISTAKE("layer \"%s\": a part of it has no name; give it one", b->path));
         return *b;
     }
     if (step < 0 || length + (size_t)step >= sizeof at.path)
-        mega_graph_fail(at.graph, MEGA_FAIL(MEGA_ERR_USAGE,
-                                            "layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
-                                            "shorter names",
-                                            at.path, (long long)length + step, sizeof at.path - 1));
+        mega_graph_fail(at.graph,
+                        MEGA_MISTAKE("layer \"%s…\": its path has %lld characters; expected at most %zu, choose "
+                                     "shorter names",
+                                     at.path, (long long)length + step, sizeof at.path - 1));
     else
         mega_graph_fail(at.graph, mega_graph_check_name(b->path, "a part of it", at.path));
     return at;
@@ -72,7 +70,7 @@ static mega_status builder_check_input(const mega_builder *b, const char *name, 
                                        int64_t channels)
 {
     if (name == NULL || name[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an input is requested without a name; give one", b->path);
+        return MEGA_MISTAKE("layer \"%s\": an input is requested without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "an input", name));
     if (dtype == MEGA_I32 && channels > 0)
         return MEGA_FAIL(
@@ -81,13 +79,13 @@ static mega_status builder_check_input(const mega_builder *b, const char *name, 
             "for ids",
             b->path, name, (long long)channels);
     if (dtype != MEGA_I32 && dtype != MEGA_F32 && dtype != b->graph->dtype)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": input \"%s\" is requested as %s; expected f32 or i32", b->path,
-                         name, mega_dtype_name(dtype));
+        return MEGA_MISTAKE("layer \"%s\": input \"%s\" is requested as %s; expected f32 or i32", b->path, name,
+                            mega_dtype_name(dtype));
     if (positions >= 1 && channels >= 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "layer \"%s\": input \"%s\" is requested with %lld positions and %lld channels; expected at least "
-                     "1 position, and 0 channels or more",
-                     b->path, name, (long long)positions, (long long)channels);
+    return MEGA_MISTAKE(
+        "layer \"%s\": input \"%s\" is requested with %lld positions and %lld channels; expected at least "
+        "1 position, and 0 channels or more",
+        b->path, name, (long long)positions, (long long)channels);
 }
 
 static bool builder_leaves_to_engine(const char *name)
@@ -127,8 +125,8 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
     const tensor_shape asked = {dtype, channels == 0 ? 1 : 2, {dim[0], dim[1], 0, 0}};
     char a[96], f[96];
     if (t->role != ROLE_INPUT || !mega_shape_equal(&t->shape, &asked))
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "layer \"%s\": input \"%s\" is requested as %s, but the program has an %s of that "
+        mega_graph_fail(g,
+                        MEGA_MISTAKE("layer \"%s\": input \"%s\" is requested as %s, but the program has an %s of that "
                                      "name, %s; request one type and shape under a name",
                                      b->path, name, mega_shape_text(a, sizeof a, &asked),
                                      t->role == ROLE_INPUT ? "input" : "output or state",
@@ -160,23 +158,20 @@ static mega_status builder_check_options(const char *name, const mega_param_opti
 {
     const int64_t rows = r->shape[r->cut_dim];
     if (o->blocks < 0 || o->blocks > MEGA_PARAM_PARTS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks; expected 1 or more, at most %d, or 0 for 1", name,
-                         o->blocks, MEGA_PARAM_PARTS);
+        return MEGA_MISTAKE("parameter %s: %d blocks; expected 1 or more, at most %d, or 0 for 1", name, o->blocks,
+                            MEGA_PARAM_PARTS);
     if (o->blocks > 0 && o->num_parts != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %d blocks and %d parts; give one of the two", name, o->blocks,
-                         o->num_parts);
+        return MEGA_MISTAKE("parameter %s: %d blocks and %d parts; give one of the two", name, o->blocks, o->num_parts);
     if (o->num_parts == 0 && is_part_given(o))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: parts are given, num_parts is 0; give their number", name);
+        return MEGA_MISTAKE("parameter %s: parts are given, num_parts is 0; give their number", name);
     if (o->blocks > 1 && rows % o->blocks != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: %lld %s in %d blocks; expected a multiple of %d", name,
-                         (long long)rows, r->cut_dim == 0 ? "rows" : "columns", o->blocks, o->blocks);
+        return MEGA_MISTAKE("parameter %s: %lld %s in %d blocks; expected a multiple of %d", name, (long long)rows,
+                            r->cut_dim == 0 ? "rows" : "columns", o->blocks, o->blocks);
     if ((unsigned)o->decay > MEGA_DECAY_NO)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter %s: decay %d; expected MEGA_DECAY_DEFAULT, MEGA_DECAY_YES or MEGA_DECAY_NO", name,
-                         (int)o->decay);
+        return MEGA_MISTAKE("parameter %s: decay %d; expected MEGA_DECAY_DEFAULT, MEGA_DECAY_YES or MEGA_DECAY_NO",
+                            name, (int)o->decay);
     if (o->padding_rows < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: padding_rows %lld; expected 0 or more", name,
-                         (long long)o->padding_rows);
+        return MEGA_MISTAKE("parameter %s: padding_rows %lld; expected 0 or more", name, (long long)o->padding_rows);
     return MEGA_OK;
 }
 
@@ -195,15 +190,15 @@ static mega_status copy_parts(const mega_builder *b, const mega_param_options *o
         r->part[i] = o->part[i];
         if (o->part[i].file == NULL) continue;
         if (o->part[i].file[0] == '\0')
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter %s: part %d: the name of its tensor is empty; give one, or NULL", r->name, i);
+            return MEGA_MISTAKE("parameter %s: part %d: the name of its tensor is empty; give one, or NULL", r->name,
+                                i);
         const int n = snprintf(out->file[i], sizeof out->file[i], "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".",
                                o->part[i].file);
         if (n < 0 || (size_t)n >= sizeof out->file[i])
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "parameter %s: part %d: the name of its tensor, \"%s…\", has %d bytes; expected at most "
-                             "%zu, choose shorter names",
-                             r->name, i, out->file[i], n, sizeof out->file[i] - 1);
+            return MEGA_MISTAKE(
+                "parameter %s: part %d: the name of its tensor, \"%s…\", has %d bytes; expected at most "
+                "%zu, choose shorter names",
+                r->name, i, out->file[i], n, sizeof out->file[i] - 1);
         r->part[i].file = out->file[i];
     }
     return MEGA_OK;
@@ -234,22 +229,19 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
     if (o->partial_gradients && b->layout->tp.size > 1) r.grads_are_partial = true;
     const int n = snprintf(r.name, sizeof r.name, "%s%s%s", b->path, b->path[0] == '\0' ? "" : ".", name);
     if (n < 0 || (size_t)n >= sizeof r.name)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "parameter \"%s…\": its name has %d characters; expected at most %zu, choose shorter names",
-                         r.name, n, sizeof r.name - 1);
+        return MEGA_MISTAKE("parameter \"%s…\": its name has %d characters; expected at most %zu, choose shorter names",
+                            r.name, n, sizeof r.name - 1);
     if (name[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path);
+        return MEGA_MISTAKE("layer \"%s\": a parameter is requested without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "a parameter", r.name));
     MEGA_TRY(builder_check_options(r.name, o, &r));
     if (o->partial_gradients && (is_cut || r.is_buffer || o->whole_gradients))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: partial_gradients of %s; expected a replicated parameter",
-                         r.name,
-                         is_cut        ? "a parameter that is cut over tp"
-                         : r.is_buffer ? "a buffer"
-                                       : "a parameter with whole_gradients");
+        return MEGA_MISTAKE("parameter %s: partial_gradients of %s; expected a replicated parameter", r.name,
+                            is_cut        ? "a parameter that is cut over tp"
+                            : r.is_buffer ? "a buffer"
+                                          : "a parameter with whole_gradients");
     if (o->shard_rows && o->shard_columns)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "parameter %s: shard_rows and shard_columns are both set; choose one of them",
-                         r.name);
+        return MEGA_MISTAKE("parameter %s: shard_rows and shard_columns are both set; choose one of them", r.name);
     out->record = r;
     return copy_parts(b, o, out);
 }
@@ -276,16 +268,14 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
     if (g->status != MEGA_OK) return mega_none();
     if (options == NULL) options = &none;
     if (name == NULL) {
-        mega_graph_fail(
-            g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a parameter is requested without a name; give one", b->path));
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": a parameter is requested without a name; give one", b->path));
         return mega_none();
     }
     mega_status st = make_record(b, name, rows, columns, options, &r);
     if (st == MEGA_OK && g->params == NULL)
-        st = MEGA_FAIL(MEGA_ERR_USAGE,
-                       "parameter %s: the graph was created without a list of parameters; give "
-                       "mega_graph_create one",
-                       r.record.name);
+        st = MEGA_MISTAKE("parameter %s: the graph was created without a list of parameters; give "
+                          "mega_graph_create one",
+                          r.record.name);
     if (st == MEGA_OK) st = mega_params_request(g->params, &r.record, !is_default(options), &index);
     if (st == MEGA_OK) st = note_request(g, index);
     mega_graph_fail(g, st);
@@ -324,8 +314,8 @@ void mega_recompute_end(const mega_builder *b)
     if (g->status != MEGA_OK) return;
     if (g->regions.opened_by_layer == 0) {
         mega_graph_fail(
-            g, MEGA_FAIL(MEGA_ERR_USAGE,
-                         "layer \"%s\": mega_recompute_end without mega_recompute_begin; call them in pairs", b->path));
+            g,
+            MEGA_MISTAKE("layer \"%s\": mega_recompute_end without mega_recompute_begin; call them in pairs", b->path));
         return;
     }
     if (--g->regions.opened_by_layer > 0 || !g->regions.is_open_layers) return;
@@ -337,7 +327,7 @@ uint32_t mega_builder_dropout_site(const mega_builder *b, const char *name)
 {
     mega_graph *g = b->graph;
     if (name == NULL || name[0] == '\0') {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": a dropout has no name; give it one", b->path));
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": a dropout has no name; give it one", b->path));
         return 0;
     }
     const mega_builder at = mega_builder_at(b, "%s", name);

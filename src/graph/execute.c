@@ -137,9 +137,9 @@ static mega_status execute_check_ready(const mega_program *p, int slot)
 {
     MEGA_TRY(mega_program_check_slot(p, slot));
     if (p->is_allocated) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: it is run before it has memory; %s", p->name,
-                     p->call == NULL ? "call mega_program_allocate first"
-                                     : "mega_program_allocate failed, so build a program that takes less");
+    return MEGA_MISTAKE("program %s: it is run before it has memory; %s", p->name,
+                        p->call == NULL ? "call mega_program_allocate first"
+                                        : "mega_program_allocate failed, so build a program that takes less");
 }
 
 mega_status mega_program_forward(mega_program *p, int slot)

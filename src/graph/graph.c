@@ -9,7 +9,7 @@
 
 mega_status mega_graph_create(mega_dtype dtype, mega_params *params, const mega_layout *layout, mega_graph **out)
 {
-    if (out == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_create: out is NULL; give it");
+    if (out == NULL) return MEGA_MISTAKE("mega_graph_create: out is NULL; give it");
     if (dtype != MEGA_F32 && !mega_dtype_is_half(dtype) && dtype != MEGA_F64)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "graph in %s is not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(dtype));
@@ -24,7 +24,7 @@ mega_status mega_graph_create(mega_dtype dtype, mega_params *params, const mega_
     g->tensor = mega_calloc((size_t)g->cap_tensors, sizeof *g->tensor);
     if (g->tensor == NULL) {
         mega_graph_destroy(g);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for its tensors");
+        return MEGA_NO_MEMORY("graph", "its tensors");
     }
     g->tensor[0].name = "(none)";
     *out = g;
@@ -53,7 +53,7 @@ void mega_graph_destroy(mega_graph *g)
 
 mega_status mega_graph_status(const mega_graph *g)
 {
-    if (g == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_graph_status: the graph is NULL; create one first");
+    if (g == NULL) return MEGA_MISTAKE("mega_graph_status: the graph is NULL; create one first");
     return g->status == MEGA_OK ? MEGA_OK : mega_error_restore(&g->error);
 }
 
@@ -95,8 +95,8 @@ mega_scope mega_scope_enter(mega_graph *g, const char *fmt, ...)
     const int n = vsnprintf(end, room, fmt, args);
     va_end(args);
     if (n < 0 || (size_t)n >= room)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "scope \"%s…\": longer than %zu characters; use shorter names",
-                                     g->scope.path, sizeof g->scope.path - 1));
+        mega_graph_fail(g, MEGA_MISTAKE("scope \"%s…\": longer than %zu characters; use shorter names", g->scope.path,
+                                        sizeof g->scope.path - 1));
     g->scope.stored = NULL;
     return (mega_scope){length};
 }
@@ -123,7 +123,7 @@ int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t)
         return 0;
     }
     if (t->name == NULL) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of a tensor"));
+        mega_graph_fail(g, MEGA_NO_MEMORY("graph", "the name of a tensor"));
         return 0;
     }
     g->tensor[g->num_tensors] = *t;
@@ -135,10 +135,10 @@ static mega_status check_size(const mega_graph *g, const char *what, const tenso
 {
     char text[96];
     if (mega_shape_count(s) <= MEGA_MOST_ELEMENTS) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "graph in \"%s\": %s would be %s, more than %lld elements; check the sizes that its shape is made "
-                     "of",
-                     g->scope.path, what, mega_shape_text(text, sizeof text, s), (long long)MEGA_MOST_ELEMENTS);
+    return MEGA_MISTAKE(
+        "graph in \"%s\": %s would be %s, more than %lld elements; check the sizes that its shape is made "
+        "of",
+        g->scope.path, what, mega_shape_text(text, sizeof text, s), (long long)MEGA_MOST_ELEMENTS);
 }
 
 mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, const char *name, int32_t tensor)
@@ -146,8 +146,8 @@ mega_status mega_graph_name_add(mega_graph *g, named_tensor **list, int *count, 
     const char *shown = name == NULL ? "" : name; /* a gradient that the caller gives may have no name */
     for (int i = 0; i < *count && name != NULL; i++)
         if ((*list)[i].name != NULL && strcmp((*list)[i].name, name) == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": the name \"%s\" is given to two tensors; expected one",
-                             g->scope.path, shown);
+            return MEGA_MISTAKE("graph in \"%s\": the name \"%s\" is given to two tensors; expected one", g->scope.path,
+                                shown);
     const char *text = name == NULL ? NULL : mega_arena_strdup(&g->arena, name);
     if ((name != NULL && text == NULL) || !mega_array_add(list, *count, sizeof **list))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name \"%s\"", shown);
@@ -160,8 +160,8 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
 {
     if (g->status != MEGA_OK) return (mega_tensor){0};
     if (name == NULL || dim == NULL) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": an input or a state without %s; give it",
-                                     g->scope.path, name == NULL ? "a name" : "dimensions"));
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": an input or a state without %s; give it", g->scope.path,
+                                        name == NULL ? "a name" : "dimensions"));
         return (mega_tensor){0};
     }
     graph_tensor t = {.role = role, .name = mega_arena_strdup(&g->arena, name), .shape = {dtype, num_dims, {0}}};
@@ -171,11 +171,10 @@ static mega_tensor add_named(mega_graph *g, tensor_role role, const char *name, 
         fits = dim[d] >= 1;
     }
     if (!fits) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE,
-                                  "graph in \"%s\": \"%s\" has %d dimensions or one of less than an element; expected "
-                                  "1 to %d dimensions of at least 1",
-                                  g->scope.path, name, num_dims, GRAPH_MAX_DIMS));
+        mega_graph_fail(
+            g, MEGA_MISTAKE("graph in \"%s\": \"%s\" has %d dimensions or one of less than an element; expected "
+                            "1 to %d dimensions of at least 1",
+                            g->scope.path, name, num_dims, GRAPH_MAX_DIMS));
         return (mega_tensor){0};
     }
     mega_graph_fail(g, check_size(g, name, &t.shape));
@@ -217,8 +216,8 @@ void mega_graph_ignore(mega_graph *g, mega_tensor labels, int32_t label)
     graph_tensor *t = input_of(g, labels.id);
     if (g->status != MEGA_OK) return;
     if (t == NULL || t->shape.dtype != MEGA_I32) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "graph: a label to be ignored is given for a tensor in \"%s\" that is no input of "
+        mega_graph_fail(g,
+                        MEGA_MISTAKE("graph: a label to be ignored is given for a tensor in \"%s\" that is no input of "
                                      "labels; give the input, of type i32",
                                      g->scope.path));
         return;
@@ -254,8 +253,8 @@ void mega_graph_output(mega_graph *g, mega_tensor t, const char *name)
 {
     if (g->status != MEGA_OK) return;
     if (!is_tensor(g, t) || g->tensor[t.id].role != ROLE_VALUE) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "graph: output \"%s\" is not a value that the program computes; inputs, weights "
+        mega_graph_fail(g,
+                        MEGA_MISTAKE("graph: output \"%s\" is not a value that the program computes; inputs, weights "
                                      "and views cannot be outputs",
                                      name));
         return;
@@ -288,8 +287,8 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
 {
     if (g->status != MEGA_OK || !mega_graph_reserve_params(g)) return (mega_tensor){0};
     if (g->params == NULL || param < 0 || param >= mega_params_count(g->params)) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": parameter number %d is not declared; %d are",
-                                     g->scope.path, param, g->params == NULL ? 0 : mega_params_count(g->params)));
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": parameter number %d is not declared; %d are", g->scope.path,
+                                        param, g->params == NULL ? 0 : mega_params_count(g->params)));
         return (mega_tensor){0};
     }
     if (g->weights.tensor[param] == 0) {
@@ -308,8 +307,8 @@ int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
 {
     if (g->status != MEGA_OK) return 0;
     if (g->tensor[weight].role != ROLE_WEIGHT) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "gradient of \"%s\" in \"%s\": it is used as a weight, but is no parameter; pass "
+        mega_graph_fail(g,
+                        MEGA_MISTAKE("gradient of \"%s\" in \"%s\": it is used as a weight, but is no parameter; pass "
                                      "what mega_graph_param gives",
                                      g->tensor[weight].name, g->scope.path));
         return 0;
@@ -337,10 +336,9 @@ int64_t mega_graph_dim(const mega_graph *g, mega_tensor t, int dim)
 void mega_graph_region_begin(mega_graph *g)
 {
     if (g->regions.open != 0)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "graph in \"%s\": a recompute region begins inside another; end "
-                                     "the first before",
-                                     g->scope.path));
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": a recompute region begins inside another; end "
+                                        "the first before",
+                                        g->scope.path));
     g->regions.open = ++g->regions.count;
 }
 
@@ -367,8 +365,7 @@ bool mega_graph_region_is_open(const mega_graph *g)
 void mega_graph_region_end(mega_graph *g)
 {
     if (g->regions.open == 0)
-        mega_graph_fail(
-            g, MEGA_FAIL(MEGA_ERR_USAGE, "graph in \"%s\": a recompute region ends that never began", g->scope.path));
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": a recompute region ends that never began", g->scope.path));
     g->regions.open = 0;
 }
 
@@ -376,19 +373,17 @@ void mega_graph_seed_gradient(mega_graph *g, mega_tensor t, const char *name)
 {
     if (g->status != MEGA_OK) return;
     if (!is_tensor(g, t)) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE, "graph: gradient \"%s\" is given for no tensor of this graph", name));
+        mega_graph_fail(g, MEGA_MISTAKE("graph: gradient \"%s\" is given for no tensor of this graph", name));
         return;
     }
     const tensor_shape *s = &g->tensor[t.id].shape;
     if (name == NULL) name = "";
     if (s->dtype != g->dtype && s->dtype != g->acc) {
-        mega_graph_fail(g,
-                        MEGA_FAIL(MEGA_ERR_USAGE,
-                                  "graph: gradient \"%s\" is given for %s, which is %s; only values of %s or %s have "
-                                  "gradients",
-                                  name, g->tensor[t.id].name, mega_dtype_name(s->dtype), mega_dtype_name(g->dtype),
-                                  mega_dtype_name(g->acc)));
+        mega_graph_fail(
+            g, MEGA_MISTAKE("graph: gradient \"%s\" is given for %s, which is %s; only values of %s or %s have "
+                            "gradients",
+                            name, g->tensor[t.id].name, mega_dtype_name(s->dtype), mega_dtype_name(g->dtype),
+                            mega_dtype_name(g->acc)));
         return;
     }
     const mega_tensor d = mega_graph_input(g, name, s->dtype, s->num_dims, s->dim);
@@ -401,10 +396,9 @@ void mega_graph_want_gradient(mega_graph *g, mega_tensor input, const char *name
 {
     if (g->status != MEGA_OK) return;
     if (!is_tensor(g, input) || g->tensor[input.id].role != ROLE_INPUT) {
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "gradient \"%s\" of \"%s\": only of inputs; parameters have "
-                                     "theirs in mega_params_grad",
-                                     name, is_tensor(g, input) ? g->tensor[input.id].name : "no tensor"));
+        mega_graph_fail(g, MEGA_MISTAKE("gradient \"%s\" of \"%s\": only of inputs; parameters have "
+                                        "theirs in mega_params_grad",
+                                        name, is_tensor(g, input) ? g->tensor[input.id].name : "no tensor"));
         return;
     }
     g->tensor[input.id].needs_gradient = true;
@@ -434,12 +428,11 @@ static mega_status check_operands(const mega_graph *g, const instruction *op)
                 op->scope, i, (int)op->in[i], g->num_tensors - 1);
     for (int i = 0; i < row->num_in; i++)
         if (op->in[i] == 0 && !(row->optional_in >> i & 1))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": operand %d is missing; the op reads %d", row->name,
-                             op->scope, i, row->num_in);
+            return MEGA_MISTAKE("op %s in \"%s\": operand %d is missing; the op reads %d", row->name, op->scope, i,
+                                row->num_in);
     for (int i = 0; i < row->num_out; i++)
         if (op->out[i] == 0 && (row->accumulates & ~row->optional_out) >> i & 1)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": result %d is added to and must be given", row->name,
-                             op->scope, i);
+            return MEGA_MISTAKE("op %s in \"%s\": result %d is added to and must be given", row->name, op->scope, i);
     return MEGA_OK;
 }
 
@@ -459,10 +452,10 @@ static mega_status make_outputs(mega_graph *g, instruction *op)
             if (op->out[i] == 0) return g->status;
         } else if (!mega_shape_equal(&g->tensor[op->out[i]].shape, &shape[i])) {
             char found[96], expected[96];
-            return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": result %s is %s; expected %s", row->name, op->scope,
-                             g->tensor[op->out[i]].name,
-                             mega_shape_text(found, sizeof found, &g->tensor[op->out[i]].shape),
-                             mega_shape_text(expected, sizeof expected, &shape[i]));
+            return MEGA_MISTAKE("op %s in \"%s\": result %s is %s; expected %s", row->name, op->scope,
+                                g->tensor[op->out[i]].name,
+                                mega_shape_text(found, sizeof found, &g->tensor[op->out[i]].shape),
+                                mega_shape_text(expected, sizeof expected, &shape[i]));
         }
     }
     return MEGA_OK;

@@ -12,15 +12,14 @@ static mega_status output_check(const mega_builder *b, const char *name, mega_te
 {
     const mega_graph *g = b->graph;
     if (name == NULL || name[0] == '\0')
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\": an output is declared without a name; give one", b->path);
+        return MEGA_MISTAKE("layer \"%s\": an output is declared without a name; give one", b->path);
     MEGA_TRY(mega_graph_check_name(b->path, "an output", name));
     if (x.id <= 0 || x.id >= g->num_tensors)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", output \"%s\": it is no tensor of this graph; pass a value",
-                         b->path, name);
+        return MEGA_MISTAKE("layer \"%s\", output \"%s\": it is no tensor of this graph; pass a value", b->path, name);
     if (g->tensor[x.id].shape.dtype != g->dtype && g->tensor[x.id].shape.dtype != g->acc)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "layer \"%s\", output \"%s\": %s is %s; expected %s, as computed values are",
-                         b->path, name, g->tensor[x.id].name, mega_dtype_name(g->tensor[x.id].shape.dtype),
-                         mega_dtype_name(g->dtype));
+        return MEGA_MISTAKE("layer \"%s\", output \"%s\": %s is %s; expected %s, as computed values are", b->path, name,
+                            g->tensor[x.id].name, mega_dtype_name(g->tensor[x.id].shape.dtype),
+                            mega_dtype_name(g->dtype));
     if (g->sequence_parallel && b->layout->tp.size > 1)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "layer \"%s\", output \"%s\": with sequence parallelism a rank of tp has a part of the rows, "
@@ -172,16 +171,15 @@ static mega_status output_check_gradient(const mega_program *p, const char *name
                          p->name, name == NULL ? "" : name);
     const int64_t expected = mega_shape_count(&p->g->tensor[o->tensor].shape);
     if (gradient == NULL || count != expected)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "output \"%s\": its gradient %s; expected %lld elements", name,
-                         gradient == NULL ? "is NULL" : "has another number of elements", (long long)expected);
+        return MEGA_MISTAKE("output \"%s\": its gradient %s; expected %lld elements", name,
+                            gradient == NULL ? "is NULL" : "has another number of elements", (long long)expected);
     if (o->gradient == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "output \"%s\": it takes no gradient, because %s; give the gradient of another output", name,
-                         p->g->num_forward == p->g->num_ops ? "the program has no backward"
-                                                            : "it depends on no parameter through ops with a gradient");
+        return MEGA_MISTAKE(
+            "output \"%s\": it takes no gradient, because %s; give the gradient of another output", name,
+            p->g->num_forward == p->g->num_ops ? "the program has no backward"
+                                               : "it depends on no parameter through ops with a gradient");
     if (p->is_allocated && p->is_forward_done[slot]) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "output \"%s\": its gradient is given before a forward of its slot; run it first",
-                     name);
+    return MEGA_MISTAKE("output \"%s\": its gradient is given before a forward of its slot; run it first", name);
 }
 
 mega_status mega_program_output_gradient(mega_program *p, const char *name, int slot, const float *gradient,

@@ -10,7 +10,7 @@
 mega_status mega_profile_create(int64_t capacity, mega_profile **out)
 {
     mega_profile *p = mega_calloc(1, sizeof *p);
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for it");
+    if (p == NULL) return MEGA_NO_MEMORY("profile", "it");
     p->event = mega_calloc((size_t)capacity, sizeof *p->event);
     if (p->event == NULL) {
         mega_free(p);

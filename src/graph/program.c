@@ -30,10 +30,9 @@ static mega_status check_dtype(const mega_graph *g)
 {
     const mega_dtype dtype = g->params == NULL ? g->dtype : mega_params_compute_dtype(g->params);
     if (dtype == g->dtype || mega_params_count(g->params) == 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "mega_program_build: the graph computes in %s, but its parameters were placed in %s; give "
-                     "mega_graph_create and mega_params_place one type",
-                     mega_dtype_name(g->dtype), mega_dtype_name(dtype));
+    return MEGA_MISTAKE("mega_program_build: the graph computes in %s, but its parameters were placed in %s; give "
+                        "mega_graph_create and mega_params_place one type",
+                        mega_dtype_name(g->dtype), mega_dtype_name(dtype));
 }
 
 static mega_status run_passes(mega_graph *g, const mega_program_options *o)
@@ -52,8 +51,7 @@ static mega_status run_passes(mega_graph *g, const mega_program_options *o)
     MEGA_TRY(mega_params_check_placed(g->params, "mega_program_build"));
     MEGA_TRY(check_dtype(g));
     if (!mega_graph_reserve_params(g)) return mega_graph_status(g); /* other graphs may have declared more */
-    if (g->regions.open != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "graph: a recompute region is not ended; call mega_recompute_end");
+    if (g->regions.open != 0) return MEGA_MISTAKE("graph: a recompute region is not ended; call mega_recompute_end");
     g->num_forward = g->num_ops;
     MEGA_TRY(mega_graph_verify(g, "describe"));
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
@@ -90,12 +88,12 @@ static mega_status share_states(mega_program *p)
         const graph_tensor *o = &p->states_of->g->tensor[other];
         char a[96], b[96];
         if (o->role != ROLE_STATE || !mega_shape_equal(&o->shape, &t->shape))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: state \"%s\" is %s, but %s in program %s, which shares it",
-                             p->name, g->names.named[i].name, mega_shape_text(a, sizeof a, &t->shape),
-                             mega_shape_text(b, sizeof b, &o->shape), p->states_of->name);
+            return MEGA_MISTAKE("program %s: state \"%s\" is %s, but %s in program %s, which shares it", p->name,
+                                g->names.named[i].name, mega_shape_text(a, sizeof a, &t->shape),
+                                mega_shape_text(b, sizeof b, &o->shape), p->states_of->name);
         if (p->slots > p->states_of->slots)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s has %d slots, and program %s, whose states it shares, has %d",
-                             p->name, p->slots, p->states_of->name, p->states_of->slots);
+            return MEGA_MISTAKE("program %s has %d slots, and program %s, whose states it shares, has %d", p->name,
+                                p->slots, p->states_of->name, p->states_of->slots);
         t->shared_with = other;
     }
     return MEGA_OK;
@@ -108,17 +106,16 @@ static mega_status fit_lists(mega_graph *g)
     if (tensor != NULL) g->tensor = tensor, g->cap_tensors = g->num_tensors;
     void *op = mega_realloc(g->op, ((size_t)g->num_ops + 1) * sizeof *g->op);
     if (op != NULL) g->op = op, g->cap_ops = g->num_ops + 1;
-    return tensor != NULL && op != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its lists");
+    return tensor != NULL && op != NULL ? MEGA_OK : MEGA_NO_MEMORY("program", "its lists");
 }
 
 mega_status mega_program_build(mega_graph *g, const mega_program_options *options, mega_program **out)
 {
     if (out == NULL || g == NULL || options == NULL) {
         mega_graph_destroy(g);
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_build: %s is NULL; give it",
-                         out == NULL ? "out"
-                         : g == NULL ? "the graph"
-                                     : "options");
+        return MEGA_MISTAKE("mega_program_build: %s is NULL; give it", out == NULL ? "out"
+                                                                       : g == NULL ? "the graph"
+                                                                                   : "options");
     }
     mega_program *p = mega_calloc(1, sizeof *p);
     if (p == NULL) {
@@ -142,7 +139,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->check = mega_check_level();
     p->step.loss_factor = 1.0;
     p->name = mega_arena_strdup(&g->arena, options->name == NULL ? "program" : options->name);
-    mega_status st = p->name == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "program: no memory for its name") : MEGA_OK;
+    mega_status st = p->name == NULL ? MEGA_NO_MEMORY("program", "its name") : MEGA_OK;
     if (st == MEGA_OK && p->backend != MEGA_BACKEND_PLAIN && g->dtype == MEGA_F64)
         st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                        "program %s in f64: the fast kernels compute in f32, bf16 and f16; choose the "
@@ -294,12 +291,11 @@ static mega_status check_buffers(const mega_program *p)
         const bool missing = x->base == 0 && ((x->role == ROLE_WEIGHT && mega_params_flat_weight(g->params) == NULL) ||
                                               (x->role == ROLE_GRADIENT && mega_params_flat_grad(g->params) == NULL));
         if (missing)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s has no memory yet; call mega_params_allocate first",
-                             p->name, x->name);
+            return MEGA_MISTAKE("program %s: %s has no memory yet; call mega_params_allocate first", p->name, x->name);
     }
     if (p->states_of != NULL && p->states_of->state == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s shares the states of %s, which is not allocated yet", p->name,
-                         p->states_of->name);
+        return MEGA_MISTAKE("program %s shares the states of %s, which is not allocated yet", p->name,
+                            p->states_of->name);
     return MEGA_OK;
 }
 
@@ -322,16 +318,15 @@ mega_program_regions mega_program_region_bytes(const mega_program *p)
 mega_status mega_program_allocate_in(mega_program *p, mega_region *resident, mega_region *workspace,
                                      mega_region *shared)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_program_allocate: the program is NULL; build one first");
+    if (p == NULL) return MEGA_MISTAKE("mega_program_allocate: the program is NULL; build one first");
     if (p->is_begun)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: %s; mega_program_allocate is called once", p->name,
-                         p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
+        return MEGA_MISTAKE("program %s: %s; mega_program_allocate is called once", p->name,
+                            p->is_allocated ? "it was allocated before" : "it failed to get its memory before");
     MEGA_TRY(check_buffers(p));
     if (p->backend == MEGA_BACKEND_CUDA && (resident == NULL || mega_device_of(resident->base) == NULL))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "program %s computes on a GPU, and its memory would be the host's; call "
-                         "mega_program_allocate_in with memory of mega_device_alloc",
-                         p->name);
+        return MEGA_MISTAKE("program %s computes on a GPU, and its memory would be the host's; call "
+                            "mega_program_allocate_in with memory of mega_device_alloc",
+                            p->name);
     MEGA_TRY(allocate_arenas(p, resident, workspace, shared));
     p->queue.device = mega_device_of(p->control); /* never empty */
     p->call_args =
@@ -386,10 +381,10 @@ int32_t mega_program_find(const mega_program *p, const char *name)
 
 mega_status mega_program_check_slot(const mega_program *p, int slot)
 {
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "the program is NULL; build one with mega_program_build");
+    if (p == NULL) return MEGA_MISTAKE("the program is NULL; build one with mega_program_build");
     if (slot >= 0 && slot < p->slots) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "program %s: slot %d; it was built with %d, expected 0 to %d", p->name, slot,
-                     p->slots, p->slots - 1);
+    return MEGA_MISTAKE("program %s: slot %d; it was built with %d, expected 0 to %d", p->name, slot, p->slots,
+                        p->slots - 1);
 }
 
 void *mega_program_tensor(mega_program *p, const char *name, int slot)

@@ -50,8 +50,8 @@ mega_status encode_check_ids(const char *call, const char *text, int64_t number,
 {
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocab)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "%s: token %lld of %s %lld is %d, the vocabulary has ids 0 to %lld", call,
-                             (long long)i, text, (long long)number, ids[i], (long long)vocab - 1);
+            return MEGA_MISTAKE("%s: token %lld of %s %lld is %d, the vocabulary has ids 0 to %lld", call, (long long)i,
+                                text, (long long)number, ids[i], (long long)vocab - 1);
     return MEGA_OK;
 }
 

@@ -39,13 +39,12 @@ mega_status mega_generator_create(mega_engine *engine, const mega_language_model
 {
     if (mega_engine_run_rows(engine, MEGA_RUN_DECODE) < 0) return MEGA_ERR_USAGE;
     if (mega_engine_positions(engine) > m->positions)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "generation: sequences of %lld tokens requested; expected 1 to %lld tokens (the model's "
-                         "positions), prompt included",
-                         (long long)mega_engine_positions(engine), (long long)m->positions);
+        return MEGA_MISTAKE("generation: sequences of %lld tokens requested; expected 1 to %lld tokens (the model's "
+                            "positions), prompt included",
+                            (long long)mega_engine_positions(engine), (long long)m->positions);
     if (options->draw_vocab < 0 || options->draw_vocab > m->vocab)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld ids to draw from; the model has %lld (0: all of them)",
-                         (long long)options->draw_vocab, (long long)m->vocab);
+        return MEGA_MISTAKE("generation: %lld ids to draw from; the model has %lld (0: all of them)",
+                            (long long)options->draw_vocab, (long long)m->vocab);
     mega_generator *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "generation: no memory");
     g->m = *m;
@@ -79,18 +78,18 @@ static mega_status check_source(const mega_generator *g, const mega_generation *
 {
     const int64_t most = mega_engine_run_rows(g->engine, MEGA_RUN_PREFILL);
     if (s->prompt_count > most)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d has %lld tokens; the encoder reads at most %lld", b,
-                         (long long)s->prompt_count, (long long)most);
+        return MEGA_MISTAKE("generation: prompt %d has %lld tokens; the encoder reads at most %lld", b,
+                            (long long)s->prompt_count, (long long)most);
     if (s->max_new < 0 || s->max_new >= g->capacity)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %lld new tokens for prompt %d; expected 0 to %lld",
-                         (long long)s->max_new, b, (long long)g->capacity - 1);
+        return MEGA_MISTAKE("generation: %lld new tokens for prompt %d; expected 0 to %lld", (long long)s->max_new, b,
+                            (long long)g->capacity - 1);
     return MEGA_OK;
 }
 
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b)
 {
     if (s->prompt_count < 1 || s->prompt == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: prompt %d is empty; give it at least one token", b);
+        return MEGA_MISTAKE("generation: prompt %d is empty; give it at least one token", b);
     if (g->m.has_source) MEGA_TRY(check_source(g, s, b));
     else if (s->max_new < 0 || s->prompt_count + s->max_new > g->capacity)
         return MEGA_FAIL(
@@ -104,12 +103,12 @@ mega_status generator_check_text(const mega_generator *g, const mega_generation 
 static mega_status generator_check_sequences(const mega_generator *g, const mega_generation *s, int count)
 {
     if (count < 1 || count > g->batch)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "generation: %d sequences given, the generator was made for 1 to %lld", count,
-                         (long long)g->batch);
+        return MEGA_MISTAKE("generation: %d sequences given, the generator was made for 1 to %lld", count,
+                            (long long)g->batch);
     for (int b = 0; b < count; b++) {
         MEGA_TRY(generator_check_text(g, &s[b], b));
         if (s[b].max_new > 0 && s[b].tokens == NULL)
-            return MEGA_FAIL(MEGA_ERR_USAGE, "generation: text %d has no place for its tokens (tokens is NULL)", b);
+            return MEGA_MISTAKE("generation: text %d has no place for its tokens (tokens is NULL)", b);
     }
     return MEGA_OK;
 }
@@ -248,7 +247,7 @@ mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, in
                                const mega_generation_rules *rules)
 {
     if (g == NULL || sequences == NULL || rules == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_generator_run: the generator, the sequences or the rules are NULL");
+        return MEGA_MISTAKE("mega_generator_run: the generator, the sequences or the rules are NULL");
     MEGA_TRY(generator_check_sequences(g, sequences, count));
     MEGA_TRY(mega_sampling_check(&rules->sampling));
     MEGA_TRY(generator_start(g, sequences, count, rules));

@@ -15,7 +15,7 @@ static mega_status pretrained_describe(mega_pretrained *m)
 {
     const mega_pretrained_options *o = &m->options;
     m->folder = mega_strdup(mega_checkpoint_folder(m->checkpoint));
-    if (m->folder == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the name of its folder");
+    if (m->folder == NULL) return MEGA_NO_MEMORY("model", "the name of its folder");
     m->iteration = mega_checkpoint_iteration(m->checkpoint);
     m->shape = *mega_checkpoint_shape(m->checkpoint);
     MEGA_TRY(mega_hf_ends_read(m->folder, &m->shape, m->end, &m->num_ends));

@@ -73,7 +73,7 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
                          "begins; add it",
                          mega_family_of(&shape->net)->model_type);
     network *n = mega_calloc(1, sizeof *n);
-    if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for its record");
+    if (n == NULL) return MEGA_NO_MEMORY("model", "its record");
     mega_transformer_from_shape(shape, o->vocab_multiple * tp, &n->transformer);
     n->transformer.first_stage_layers = o->first_stage_layers;
     n->transformer.last_stage_layers = o->last_stage_layers;

@@ -61,7 +61,7 @@ static mega_status make_tree(const mega_flops_report *r, module_tree *t)
         for (const char *c = r->row[i].path; *c != '\0'; c++) t->capacity += *c == '.';
     }
     t->module = mega_calloc((size_t)t->capacity, sizeof *t->module);
-    if (t->module == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "flops profiler: no memory for its report");
+    if (t->module == NULL) return MEGA_NO_MEMORY("flops profiler", "its report");
     snprintf(t->module[0].name, sizeof t->module[0].name, "model");
     t->module[0].parent = -1;
     t->count = 1;
@@ -213,7 +213,7 @@ static void put_largest(module *kind, int kinds, order_by by, int64_t top, mega_
 static mega_status put_levels(const module_tree *t, const mega_monitor_options *o, mega_buffer *out)
 {
     module *kind = mega_calloc((size_t)t->count, sizeof *kind);
-    if (kind == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "flops profiler: no memory for its report");
+    if (kind == NULL) return MEGA_NO_MEMORY("flops profiler", "its report");
     const bool is_all = o->flops_profiler_depth < 0 || o->flops_profiler_depth > t->deepest;
     mega_buffer_printf(out,
                        "\n----------------------------- Aggregated Profile per rank ---------------------------\n"

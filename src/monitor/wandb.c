@@ -153,12 +153,12 @@ mega_status mega_wandb_open(const mega_wandb_run *run, mega_wandb **out)
 {
     char token[MEGA_TOKEN_BYTES];
     mega_wandb *w = mega_calloc(1, sizeof *w);
-    if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "wandb: no memory for a run");
+    if (w == NULL) return MEGA_NO_MEMORY("wandb", "a run");
     mega_token_make(token);
     memcpy(w->id, token, sizeof w->id - 1);
     w->began = run->now;
     w->folder = run_folder(run->folder != NULL ? run->folder : "", w->id, run->now);
-    mega_status st = w->folder != NULL ? open_log(w) : MEGA_FAIL(MEGA_ERR_MEMORY, "wandb: no memory for a run");
+    mega_status st = w->folder != NULL ? open_log(w) : MEGA_NO_MEMORY("wandb", "a run");
     if (st == MEGA_OK) st = wandb_put_header(w);
     if (st == MEGA_OK) st = put_run(w, run);
     if (st == MEGA_OK) st = put_environment(w);

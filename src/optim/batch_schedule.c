@@ -23,16 +23,14 @@ mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ra
     }
     if (r.start <= 0 || r.increment <= 0 || r.samples < 0 || r.start > r.global_batch ||
         (r.global_batch - r.start) % r.increment != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--rampup-batch-size %lld %lld %lld: increments of %lld do not lead from %lld to "
-                         "--global-batch-size %lld; the difference must be a multiple of the increment",
-                         (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.increment,
-                         (long long)r.start, (long long)r.global_batch);
+        return MEGA_MISTAKE("--rampup-batch-size %lld %lld %lld: increments of %lld do not lead from %lld to "
+                            "--global-batch-size %lld; the difference must be a multiple of the increment",
+                            (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.increment,
+                            (long long)r.start, (long long)r.global_batch);
     if (r.start % r.micro_step != 0 || r.increment % r.micro_step != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--rampup-batch-size %lld %lld %lld: start and increment must be multiples of "
-                         "--micro-batch-size times the data-parallel size, which is %lld",
-                         (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.micro_step);
+        return MEGA_MISTAKE("--rampup-batch-size %lld %lld %lld: start and increment must be multiples of "
+                            "--micro-batch-size times the data-parallel size, which is %lld",
+                            (long long)r.start, (long long)r.increment, (long long)r.samples, (long long)r.micro_step);
     *out = r;
     return MEGA_OK;
 }
@@ -40,25 +38,23 @@ mega_status mega_batch_ramp_from_options(const mega_optim_options *o, int64_t ra
 mega_status mega_batch_ramp_check(const mega_batch_ramp *r)
 {
     if (r->micro_step < 1 || r->global_batch < 1 || r->global_batch % r->micro_step != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "batch.global_batch %lld; expected a multiple of batch.micro_step (%lld)",
-                         (long long)r->global_batch, (long long)r->micro_step);
+        return MEGA_MISTAKE("batch.global_batch %lld; expected a multiple of batch.micro_step (%lld)",
+                            (long long)r->global_batch, (long long)r->micro_step);
     if (r->samples == 0) return MEGA_OK;
     if (r->samples < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "batch.samples %lld; expected the samples of the ramp, or 0 for none",
-                         (long long)r->samples);
+        return MEGA_MISTAKE("batch.samples %lld; expected the samples of the ramp, or 0 for none",
+                            (long long)r->samples);
     if (r->start < 1 || r->start > r->global_batch || r->start % r->micro_step != 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "batch.start %lld: a ramp begins with a multiple of batch.micro_step (%lld) of at most "
-                         "batch.global_batch (%lld)",
-                         (long long)r->start, (long long)r->micro_step, (long long)r->global_batch);
+        return MEGA_MISTAKE("batch.start %lld: a ramp begins with a multiple of batch.micro_step (%lld) of at most "
+                            "batch.global_batch (%lld)",
+                            (long long)r->start, (long long)r->micro_step, (long long)r->global_batch);
     if (r->start == r->global_batch) return MEGA_OK;
     if (r->increment >= 1 && r->increment % r->micro_step == 0 && (r->global_batch - r->start) % r->increment == 0)
         return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "batch.increment %lld: expected a multiple of batch.micro_step (%lld) that leads from batch.start "
-                     "(%lld) to batch.global_batch (%lld)",
-                     (long long)r->increment, (long long)r->micro_step, (long long)r->start,
-                     (long long)r->global_batch);
+    return MEGA_MISTAKE(
+        "batch.increment %lld: expected a multiple of batch.micro_step (%lld) that leads from batch.start "
+        "(%lld) to batch.global_batch (%lld)",
+        (long long)r->increment, (long long)r->micro_step, (long long)r->start, (long long)r->global_batch);
 }
 
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples)

@@ -62,25 +62,24 @@ static int64_t stair_of(const char **list, int64_t i)
 static mega_status check_stairs(const mega_curriculum *c)
 {
     if (c->stairs < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--curriculum-difficulty and --curriculum-max-step: a curriculum of stairs has at "
-                         "least one difficulty, and a last step for each but the last");
+        return MEGA_MISTAKE("--curriculum-difficulty and --curriculum-max-step: a curriculum of stairs has at "
+                            "least one difficulty, and a last step for each but the last");
     if (c->difficulty == NULL || (c->stairs > 1 && c->max_step == NULL))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.%s is NULL; curriculum.stairs %lld; give a list of as many%s",
-                         c->difficulty == NULL ? "difficulty" : "max_step", (long long)c->stairs,
-                         c->difficulty == NULL ? "" : " but one");
+        return MEGA_MISTAKE("curriculum.%s is NULL; curriculum.stairs %lld; give a list of as many%s",
+                            c->difficulty == NULL ? "difficulty" : "max_step", (long long)c->stairs,
+                            c->difficulty == NULL ? "" : " but one");
     for (int64_t i = 0; i < c->stairs; i++) {
         const int64_t now = stair_of(c->difficulty, i);
         if (now == 0 || (i > 0 && now < stair_of(c->difficulty, i - 1)))
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "--curriculum-difficulty: number %lld is %s; expected 1 to %d, and no fewer than before",
-                             (long long)i + 1, c->difficulty[i], MEGA_CURRICULUM_MOST);
+            return MEGA_MISTAKE(
+                "--curriculum-difficulty: number %lld is %s; expected 1 to %d, and no fewer than before",
+                (long long)i + 1, c->difficulty[i], MEGA_CURRICULUM_MOST);
         if (i + 1 == c->stairs) break;
         const int64_t last = stair_of(c->max_step, i);
         if (last == 0 || (i > 0 && last <= stair_of(c->max_step, i - 1)))
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "--curriculum-max-step: number %lld is %s; expected 1 to %d, and a later step than before",
-                             (long long)i + 1, c->max_step[i], MEGA_CURRICULUM_MOST);
+            return MEGA_MISTAKE(
+                "--curriculum-max-step: number %lld is %s; expected 1 to %d, and a later step than before",
+                (long long)i + 1, c->max_step[i], MEGA_CURRICULUM_MOST);
     }
     return MEGA_OK;
 }
@@ -97,11 +96,11 @@ static mega_status check_numbers(const mega_curriculum *c)
                   {"degree", c->degree, c->kind == MEGA_CURRICULUM_ROOT}};
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (number[i].is_read && (number[i].value < 1 || number[i].value > MEGA_CURRICULUM_MOST))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.%s %lld; expected 1 to %d", number[i].name,
-                             (long long)number[i].value, MEGA_CURRICULUM_MOST);
+            return MEGA_MISTAKE("curriculum.%s %lld; expected 1 to %d", number[i].name, (long long)number[i].value,
+                                MEGA_CURRICULUM_MOST);
     if (c->most != 0 && (c->most < c->least || c->most > MEGA_CURRICULUM_MOST))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.most %lld; expected curriculum.least (%lld) to %d, or 0",
-                         (long long)c->most, (long long)c->least, MEGA_CURRICULUM_MOST);
+        return MEGA_MISTAKE("curriculum.most %lld; expected curriculum.least (%lld) to %d, or 0", (long long)c->most,
+                            (long long)c->least, MEGA_CURRICULUM_MOST);
     return MEGA_OK;
 }
 
@@ -109,21 +108,20 @@ mega_status mega_curriculum_check(const mega_curriculum *c, int64_t positions)
 {
     if (!c->is_on) return MEGA_OK;
     if ((unsigned)c->kind >= MEGA_CURRICULUM_COUNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "curriculum.kind %d: no kind of curriculum; expected 0 to %d", (int)c->kind,
-                         MEGA_CURRICULUM_COUNT - 1);
+        return MEGA_MISTAKE("curriculum.kind %d: no kind of curriculum; expected 0 to %d", (int)c->kind,
+                            MEGA_CURRICULUM_COUNT - 1);
     if (c->kind == MEGA_CURRICULUM_DISCRETE) return check_stairs(c);
     MEGA_TRY(check_numbers(c));
     if (c->most == 0 && positions > 0 && c->least > positions)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--curriculum-min-difficulty %lld: expected at most the %lld positions of a sample",
-                         (long long)c->least, (long long)positions);
+        return MEGA_MISTAKE("--curriculum-min-difficulty %lld: expected at most the %lld positions of a sample",
+                            (long long)c->least, (long long)positions);
     if ((c->most > 0 || positions > 0) && mega_curriculum_length(c, positions > 0 ? positions : c->most, 1) < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "--curriculum-min-difficulty %lld, --curriculum-difficulty-step %lld: the first steps would "
-                         "read 0 positions of a "
-                         "sample, because their number is rounded down to a multiple of the second; raise the first "
-                         "or lower the second",
-                         (long long)c->least, (long long)c->unit);
+        return MEGA_MISTAKE(
+            "--curriculum-min-difficulty %lld, --curriculum-difficulty-step %lld: the first steps would "
+            "read 0 positions of a "
+            "sample, because their number is rounded down to a multiple of the second; raise the first "
+            "or lower the second",
+            (long long)c->least, (long long)c->unit);
     return MEGA_OK;
 }
 

@@ -50,16 +50,16 @@ mega_status mega_loss_scale_check(const mega_loss_scale_options *given)
 {
     const mega_loss_scale_options of = with_defaults(given), *o = &of;
     if (!(o->fixed >= 0) || !isfinite(o->fixed))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "loss scale %g; expected a number above 0, or 0 for a dynamic one", o->fixed);
+        return MEGA_MISTAKE("loss scale %g; expected a number above 0, or 0 for a dynamic one", o->fixed);
     if (o->fixed > 0) return MEGA_OK;
     if (!(o->least > 0) || !(o->initial >= o->least) || !isfinite(o->initial))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "loss scale: first value %g, smallest value %g; expected numbers above 0, the first not below "
-                         "the smallest",
-                         o->initial, o->least);
+        return MEGA_MISTAKE(
+            "loss scale: first value %g, smallest value %g; expected numbers above 0, the first not below "
+            "the smallest",
+            o->initial, o->least);
     if (o->window < 1 || o->hysteresis < 1)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "loss scale: window %lld, hysteresis %lld; expected numbers of at least 1",
-                         (long long)o->window, (long long)o->hysteresis);
+        return MEGA_MISTAKE("loss scale: window %lld, hysteresis %lld; expected numbers of at least 1",
+                            (long long)o->window, (long long)o->hysteresis);
     return MEGA_OK;
 }
 

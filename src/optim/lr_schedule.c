@@ -36,14 +36,14 @@ const char *mega_weight_decay_style_name(mega_weight_decay_style style)
 static mega_status check_styles(const mega_lr_schedule *s)
 {
     if ((unsigned)s->style >= MEGA_LR_STYLE_COUNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.style %d: no style of decay; expected 0 to %d", (int)s->style,
-                         MEGA_LR_STYLE_COUNT - 1);
+        return MEGA_MISTAKE("schedule.style %d: no style of decay; expected 0 to %d", (int)s->style,
+                            MEGA_LR_STYLE_COUNT - 1);
     if ((unsigned)s->wsd_style >= MEGA_LR_WSD_STYLE_COUNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.wsd_style %d: no style of decay; expected 0 to %d",
-                         (int)s->wsd_style, MEGA_LR_WSD_STYLE_COUNT - 1);
+        return MEGA_MISTAKE("schedule.wsd_style %d: no style of decay; expected 0 to %d", (int)s->wsd_style,
+                            MEGA_LR_WSD_STYLE_COUNT - 1);
     if ((unsigned)s->decay_style > MEGA_WD_COSINE)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.decay_style %d: no style of weight decay; expected 0 to %d",
-                         (int)s->decay_style, MEGA_WD_COSINE);
+        return MEGA_MISTAKE("schedule.decay_style %d: no style of weight decay; expected 0 to %d", (int)s->decay_style,
+                            MEGA_WD_COSINE);
     return MEGA_OK;
 }
 
@@ -65,26 +65,24 @@ mega_status mega_lr_schedule_check(const mega_lr_schedule *s)
     MEGA_TRY(check_styles(s));
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (!(number[i].value >= 0 && number[i].value <= FLT_MAX))
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "schedule.%s %g; expected a finite number of at least 0 that a float holds",
-                             number[i].name, number[i].value);
+            return MEGA_MISTAKE("schedule.%s %g; expected a finite number of at least 0 that a float holds",
+                                number[i].name, number[i].value);
     if (s->style != MEGA_LR_CONSTANT && !(s->warmup < s->decay))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "schedule.warmup %g, schedule.decay %g samples: a rate that decays needs samples to do so; "
-                         "expected a warm-up that ends before the decay does",
-                         s->warmup, s->decay);
+        return MEGA_MISTAKE("schedule.warmup %g, schedule.decay %g samples: a rate that decays needs samples to do so; "
+                            "expected a warm-up that ends before the decay does",
+                            s->warmup, s->decay);
     if (s->style != MEGA_LR_CONSTANT && s->decay_tokens > 0 && !(s->warmup_tokens < s->decay_tokens))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "schedule.warmup_tokens %g, schedule.decay_tokens %g: expected a warm-up that ends before the "
-                         "decay does",
-                         s->warmup_tokens, s->decay_tokens);
+        return MEGA_MISTAKE(
+            "schedule.warmup_tokens %g, schedule.decay_tokens %g: expected a warm-up that ends before the "
+            "decay does",
+            s->warmup_tokens, s->decay_tokens);
     if (s->style == MEGA_LR_WSD && s->wsd_decay > s->decay)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.wsd_decay %g samples; expected at most those of schedule.decay, %g",
-                         s->wsd_decay, s->decay);
+        return MEGA_MISTAKE("schedule.wsd_decay %g samples; expected at most those of schedule.decay, %g", s->wsd_decay,
+                            s->decay);
     if (s->weight_decay_samples < (s->decay_style != MEGA_WD_CONSTANT))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "schedule.weight_decay_samples %lld; expected the samples over which the weight decay grows",
-                         (long long)s->weight_decay_samples);
+        return MEGA_MISTAKE(
+            "schedule.weight_decay_samples %lld; expected the samples over which the weight decay grows",
+            (long long)s->weight_decay_samples);
     return MEGA_OK;
 }
 
@@ -133,16 +131,15 @@ mega_status mega_lr_schedule_from_options(const mega_optim_options *o, mega_lr_s
     }
     if (!isnan(o->lr_warmup_fraction)) s.warmup = o->lr_warmup_fraction * s.decay;
     if (s.decay <= 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "learning rate: the decay is over %.0f samples; give --train-iters, "
-                         "--train-samples, --lr-decay-iters or --lr-decay-samples above 0",
-                         s.decay);
+        return MEGA_MISTAKE("learning rate: the decay is over %.0f samples; give --train-iters, "
+                            "--train-samples, --lr-decay-iters or --lr-decay-samples above 0",
+                            s.decay);
     if (s.warmup >= s.decay)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "learning rate: the warm-up of %.0f samples does not end before the decay over %.0f samples "
-                         "does; shorten it (--lr-warmup-iters, --lr-warmup-samples, --lr-warmup-fraction) or lengthen "
-                         "the decay (--lr-decay-iters, --lr-decay-samples)",
-                         s.warmup, s.decay);
+        return MEGA_MISTAKE(
+            "learning rate: the warm-up of %.0f samples does not end before the decay over %.0f samples "
+            "does; shorten it (--lr-warmup-iters, --lr-warmup-samples, --lr-warmup-fraction) or lengthen "
+            "the decay (--lr-decay-iters, --lr-decay-samples)",
+            s.warmup, s.decay);
     *out = s;
     return MEGA_OK;
 }

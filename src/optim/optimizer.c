@@ -70,9 +70,9 @@ static mega_status choose_row(mega_optimizer *o)
     if (o->row != NULL) return mega_optimizer_row_check(o->row);
     o->builtin = optimizer_builtin_for(&o->options);
     if (o->builtin == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_optimizer_create: optimizer.kind %d; expected a value of mega_optimizer_kind, 0 to %d",
-                         (int)o->options.kind, MEGA_OPTIMIZER_KINDS - 1);
+        return MEGA_MISTAKE(
+            "mega_optimizer_create: optimizer.kind %d; expected a value of mega_optimizer_kind, 0 to %d",
+            (int)o->options.kind, MEGA_OPTIMIZER_KINDS - 1);
     o->row = &o->builtin->row;
     return optimizer_builtin_arguments(o->builtin, &o->options, o->option);
 }
@@ -90,11 +90,10 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
                                   mega_optimizer **out)
 {
     if (out == NULL || params == NULL || layout == NULL || options == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: %s is NULL; give it",
-                         out == NULL      ? "out"
-                         : params == NULL ? "the list of parameters"
-                         : layout == NULL ? "the layout"
-                                          : "options");
+        return MEGA_MISTAKE("mega_optimizer_create: %s is NULL; give it", out == NULL      ? "out"
+                                                                          : params == NULL ? "the list of parameters"
+                                                                          : layout == NULL ? "the layout"
+                                                                                           : "options");
     mega_optimizer chosen = {.options = *options};
     MEGA_TRY(choose_row(&chosen));
     const mega_axis shards = mega_params_shards(params);
@@ -106,10 +105,10 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
             chosen.row->name);
     const size_t count = (size_t)mega_params_count(params);
     if (count > 0 && mega_params_num_buckets(params) == 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: the parameters are not placed; call mega_params_place "
-                                         "first");
+        return MEGA_MISTAKE("mega_optimizer_create: the parameters are not placed; call mega_params_place "
+                            "first");
     mega_optimizer *o = mega_calloc(1, sizeof *o);
-    if (o == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for its record");
+    if (o == NULL) return MEGA_NO_MEMORY("optimizer", "its record");
     *o = chosen;
     o->params = params;
     o->layout = layout;
@@ -250,8 +249,8 @@ mega_status optimizer_check_params(const mega_optimizer *o, const char *call)
 {
     const bool has_weights = mega_params_flat_master(o->params) != NULL;
     if (mega_params_count(o->params) == 0 || (has_weights && mega_params_flat_grad(o->params) != NULL)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the %s have no memory yet; call mega_params_allocate first", call,
-                     has_weights ? "gradients" : "weights");
+    return MEGA_MISTAKE("%s: the %s have no memory yet; call mega_params_allocate first", call,
+                        has_weights ? "gradients" : "weights");
 }
 
 mega_status mega_optimizer_allocate(mega_optimizer *o)
@@ -270,9 +269,9 @@ size_t mega_optimizer_region_bytes(mega_optimizer *o)
 
 mega_status mega_optimizer_allocate_in(mega_optimizer *o, mega_region *region)
 {
-    if (o == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_allocate: the optimizer is NULL; create one first");
+    if (o == NULL) return MEGA_MISTAKE("mega_optimizer_allocate: the optimizer is NULL; create one first");
     if (o->is_allocated)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer: it was allocated before; mega_optimizer_allocate is called once");
+        return MEGA_MISTAKE("optimizer: it was allocated before; mega_optimizer_allocate is called once");
     MEGA_TRY(optimizer_check_params(o, "mega_optimizer_allocate"));
     o->is_allocated = true;
     o->is_lent = region != NULL;

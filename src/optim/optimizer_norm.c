@@ -128,12 +128,10 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
 {
     static const char what[] = "parameter norm";
     double sum[3];
-    if (o == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "norm: %s is NULL; give it", o == NULL ? "the optimizer" : "out");
+    if (o == NULL || out == NULL) return MEGA_MISTAKE("norm: %s is NULL; give it", o == NULL ? "the optimizer" : "out");
     MEGA_TRY(optimizer_check_params(o, what));
     if (o->norm_scratch == NULL && o->norm_scratch_bytes > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "%s: the optimizer has no memory yet; call mega_optimizer_allocate first",
-                         what);
+        return MEGA_MISTAKE("%s: the optimizer has no memory yet; call mega_optimizer_allocate first", what);
     result_begin(o, counted_zeros(o));
     for (int i = 0; i < o->num_counted; i++) {
         const optimizer_span *r = &o->counted[i];

@@ -26,15 +26,13 @@ static mega_status check_states(const mega_optimizer_row *row)
     for (int i = 0; i < list_length(row->state); i++) {
         const char *name = row->state[i];
         if (name[0] == '\0' || strcmp(name, "grad") == 0)
-            return MEGA_FAIL(MEGA_ERR_USAGE,
-                             "optimizer %s: state %d is called \"%s\"; expected a name, and another than \"grad\", "
-                             "which is the gradient",
-                             row->name, i, name);
+            return MEGA_MISTAKE("optimizer %s: state %d is called \"%s\"; expected a name, and another than \"grad\", "
+                                "which is the gradient",
+                                row->name, i, name);
         for (int k = 0; k < i; k++)
             if (strcmp(name, row->state[k]) == 0)
-                return MEGA_FAIL(MEGA_ERR_USAGE,
-                                 "optimizer %s: states %d and %d are both called \"%s\"; give each its own name",
-                                 row->name, k, i, name);
+                return MEGA_MISTAKE("optimizer %s: states %d and %d are both called \"%s\"; give each its own name",
+                                    row->name, k, i, name);
     }
     return MEGA_OK;
 }
@@ -43,18 +41,16 @@ mega_status mega_optimizer_row_check(const mega_optimizer_row *row)
 {
     const int options = list_length(row->option), states = list_length(row->state);
     if (row->name == NULL || row->name[0] == '\0' || row->update == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer of the caller: its %s is missing; give it",
-                         row->update == NULL ? "function update" : "name");
+        return MEGA_MISTAKE("optimizer of the caller: its %s is missing; give it",
+                            row->update == NULL ? "function update" : "name");
     if (states > MEGA_OPTIMIZER_STATES)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: %d states; expected at most %d", row->name, states,
-                         MEGA_OPTIMIZER_STATES);
+        return MEGA_MISTAKE("optimizer %s: %d states; expected at most %d", row->name, states, MEGA_OPTIMIZER_STATES);
     if (options > 0 && row->option_default == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: %d options and no option_default; give one for each", row->name,
-                         options);
+        return MEGA_MISTAKE("optimizer %s: %d options and no option_default; give one for each", row->name, options);
     for (int i = 0; i < options; i++)
         if (!isfinite(row->option_default[i]))
-            return MEGA_FAIL(MEGA_ERR_USAGE, "optimizer %s: option %s is %g; expected a finite number", row->name,
-                             row->option[i], row->option_default[i]);
+            return MEGA_MISTAKE("optimizer %s: option %s is %g; expected a finite number", row->name, row->option[i],
+                                row->option_default[i]);
     return check_states(row);
 }
 

@@ -162,12 +162,12 @@ static mega_status check_argument(int i, double value)
                is_count = arguments[i].kind == MEGA_OPTION_INT;
     const bool is_any = arguments[i].range == MEGA_RANGE_ANY;
     if (isfinite(value) && (is_any || value >= 0) && (!is_below_one || value < 1)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.%s %.*g; expected %s", arguments[i].name,
-                     is_count ? 19 : 6, value,
-                     is_below_one ? "0 or more, and below 1"
-                     : is_count   ? "0 or more"
-                     : is_any     ? "a finite number"
-                                  : "a finite number of at least 0");
+    return MEGA_MISTAKE("mega_optimizer_create: optimizer.%s %.*g; expected %s", arguments[i].name, is_count ? 19 : 6,
+                        value,
+                        is_below_one ? "0 or more, and below 1"
+                        : is_count   ? "0 or more"
+                        : is_any     ? "a finite number"
+                                     : "a finite number of at least 0");
 }
 
 static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_options *o)
@@ -175,19 +175,18 @@ static mega_status check_whole(const optimizer_builtin *b, const mega_optimizer_
     static_assert(sizeof(mega_muon_scale) == sizeof(unsigned) && sizeof(mega_muon_coefficients) == sizeof(unsigned),
                   "choices are read as numbers");
     if (b->scope == SCOPE_NORM && (o->max_coeff <= 0 || o->min_coeff > o->max_coeff))
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_optimizer_create: optimizer.min_coeff %g, max_coeff %g; expected a largest trust ratio "
-                         "above 0, and a smallest one that is not above it",
-                         o->min_coeff, o->max_coeff);
+        return MEGA_MISTAKE(
+            "mega_optimizer_create: optimizer.min_coeff %g, max_coeff %g; expected a largest trust ratio "
+            "above 0, and a smallest one that is not above it",
+            o->min_coeff, o->max_coeff);
     if (b->scope != SCOPE_MATRIX) return MEGA_OK;
     if (o->muon_steps < 1 || o->muon_steps > MUON_MOST_STEPS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_optimizer_create: optimizer.muon_steps %lld; expected 1 to %d",
-                         (long long)o->muon_steps, MUON_MOST_STEPS);
+        return MEGA_MISTAKE("mega_optimizer_create: optimizer.muon_steps %lld; expected 1 to %d",
+                            (long long)o->muon_steps, MUON_MOST_STEPS);
     if ((unsigned)o->muon_coefficients > MEGA_MUON_CANS || (unsigned)o->muon_scale > MEGA_MUON_SHAPE_SCALING)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "mega_optimizer_create: optimizer.muon_coefficients %d, muon_scale %d; expected values of "
-                         "mega_muon_coefficients and mega_muon_scale",
-                         (int)o->muon_coefficients, (int)o->muon_scale);
+        return MEGA_MISTAKE("mega_optimizer_create: optimizer.muon_coefficients %d, muon_scale %d; expected values of "
+                            "mega_muon_coefficients and mega_muon_scale",
+                            (int)o->muon_coefficients, (int)o->muon_scale);
     return MEGA_OK;
 }
 

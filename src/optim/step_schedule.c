@@ -102,20 +102,19 @@ static double least_of(const mega_step_schedule *s, const mega_scheduler_param *
 mega_status mega_step_schedule_check(const mega_step_schedule *s)
 {
     if ((unsigned)s->kind >= MEGA_SCHEDULER_COUNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.kind %d: no schedule; expected 0 to %d", (int)s->kind,
-                         MEGA_SCHEDULER_COUNT - 1);
+        return MEGA_MISTAKE("schedule.kind %d: no schedule; expected 0 to %d", (int)s->kind, MEGA_SCHEDULER_COUNT - 1);
     if ((unsigned)s->warmup_type >= MEGA_WARMUP_TYPE_COUNT)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.warmup_type %d: no type of warm-up; expected 0 (log) or 1 (linear)",
-                         (int)s->warmup_type);
+        return MEGA_MISTAKE("schedule.warmup_type %d: no type of warm-up; expected 0 (log) or 1 (linear)",
+                            (int)s->warmup_type);
     for (size_t i = 0; i < sizeof params / sizeof *params; i++) {
         const double value = mega_scheduler_param_get(s, &params[i]), least = least_of(s, &params[i]);
         if ((params[i].read_by & 1U << s->kind) == 0 || (value >= least && value <= FLT_MAX)) continue;
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.%s %g; %s expects a finite number of at least %g that a float holds",
-                         params[i].name, value, mega_scheduler_name(s->kind), least);
+        return MEGA_MISTAKE("schedule.%s %g; %s expects a finite number of at least %g that a float holds",
+                            params[i].name, value, mega_scheduler_name(s->kind), least);
     }
     if (s->kind == MEGA_SCHEDULER_ONE_CYCLE && s->cycle_momentum && !(s->cycle_min_mom < 1 && s->cycle_max_mom < 1))
-        return MEGA_FAIL(MEGA_ERR_USAGE, "schedule.cycle_min_mom %g, cycle_max_mom %g; expected momenta below 1",
-                         s->cycle_min_mom, s->cycle_max_mom);
+        return MEGA_MISTAKE("schedule.cycle_min_mom %g, cycle_max_mom %g; expected momenta below 1", s->cycle_min_mom,
+                            s->cycle_max_mom);
     return MEGA_OK;
 }
 

@@ -47,10 +47,10 @@ mega_status update_read_verdict(mega_update *u)
     s->clip_factor = b.clip_factor;
     s->grad_factor = b.grad_factor;
     if (s->verdict == MEGA_UPDATE_NUMBERS_ARE_WRONG)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "update: learning rate %g, weight decay %g, factor of gradients %g; expected finite numbers "
-                         "that a float holds, and a learning rate of at least 0",
-                         s->lr, s->weight_decay, s->grad_factor);
+        return MEGA_MISTAKE(
+            "update: learning rate %g, weight decay %g, factor of gradients %g; expected finite numbers "
+            "that a float holds, and a learning rate of at least 0",
+            s->lr, s->weight_decay, s->grad_factor);
     s->update = u->optimizer->updates = (int64_t)b.updates;
     memcpy(u->optimizer->carried, b.carried, sizeof b.carried);
     return MEGA_OK;

@@ -147,7 +147,7 @@ mega_status mega_update_print(const mega_update *u, mega_buffer *out)
 {
     mega_update_cost c;
     if (u == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_print: %s is NULL; give it", u == NULL ? "the program" : "out");
+        return MEGA_MISTAKE("mega_update_print: %s is NULL; give it", u == NULL ? "the program" : "out");
     const mega_axis shards = mega_params_shards(u->params);
     mega_buffer_printf(out, "update · %s · %s", u->optimizer->row->name,
                        mega_dtype_name(mega_params_compute_dtype(u->params)));

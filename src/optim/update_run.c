@@ -31,15 +31,14 @@ enum { MOST_GATHERS = 512 };
 mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_options *options, mega_update **out)
 {
     if (optimizer == NULL || options == NULL || out == NULL)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_create: %s is NULL; give it",
-                         optimizer == NULL ? "the optimizer"
-                         : options == NULL ? "options"
-                                           : "out");
+        return MEGA_MISTAKE("mega_update_create: %s is NULL; give it", optimizer == NULL ? "the optimizer"
+                                                                       : options == NULL ? "options"
+                                                                                         : "out");
     if (options->num_sums < 0 || options->num_sums > MEGA_UPDATE_NUMBERS)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_create: num_sums %d; expected 0 to %d", options->num_sums,
-                         MEGA_UPDATE_NUMBERS);
+        return MEGA_MISTAKE("mega_update_create: num_sums %d; expected 0 to %d", options->num_sums,
+                            MEGA_UPDATE_NUMBERS);
     mega_update *u = mega_calloc(1, sizeof *u);
-    if (u == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for its record");
+    if (u == NULL) return MEGA_NO_MEMORY("update program", "its record");
     u->optimizer = optimizer;
     u->params = optimizer->params;
     u->layout = optimizer->layout;
@@ -257,16 +256,16 @@ static run_instruction *const run_of[UPDATE_KINDS] = {
 
 static mega_status update_check_ready(const mega_update *u)
 {
-    if (u == NULL) return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the program is NULL; create one first");
+    if (u == NULL) return MEGA_MISTAKE("mega_update_run: the program is NULL; create one first");
     MEGA_TRY(optimizer_check_params(u->optimizer, "mega_update_run"));
     if (!u->optimizer->is_allocated)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the optimizer has no memory yet; call "
-                                         "mega_optimizer_allocate first");
+        return MEGA_MISTAKE("mega_update_run: the optimizer has no memory yet; call "
+                            "mega_optimizer_allocate first");
     if (u->scratch == NULL && mega_update_scratch_bytes(u) > 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: the program has no scratch memory yet; call "
-                                         "mega_update_allocate first");
+        return MEGA_MISTAKE("mega_update_run: the program has no scratch memory yet; call "
+                            "mega_update_allocate first");
     if (u->step.samples >= 0 && u->step.expected_samples >= 0) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "mega_update_run: fewer than 0 samples; expected some");
+    return MEGA_MISTAKE("mega_update_run: fewer than 0 samples; expected some");
 }
 
 void mega_update_profile(mega_update *u, mega_profile *profile)

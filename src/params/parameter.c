@@ -16,7 +16,7 @@ mega_status mega_params_create(const mega_layout *layout, mega_params **out)
     if (out == NULL || layout == NULL)
         return MEGA_MISTAKE("mega_params_create: %s is NULL; give it", out == NULL ? "out" : "the layout");
     mega_params *p = mega_calloc(1, sizeof *p);
-    if (p == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for their list");
+    if (p == NULL) return MEGA_NO_MEMORY("parameters", "their list");
     p->layout = layout;
     *out = p;
     return MEGA_OK;

@@ -97,10 +97,10 @@ static mega_status need_training(const trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     if (t->data[MEGA_SPLIT_TRAIN].self != NULL || cfg->skip_train) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--split %s leaves no documents for training; its first number must be above 0 and the data set "
-                     "large enough for a share",
-                     cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
+    return MEGA_MISTAKE(
+        "--split %s leaves no documents for training; its first number must be above 0 and the data set "
+        "large enough for a share",
+        cfg->data.split != NULL ? cfg->data.split : "969, 30, 1");
 }
 
 /* Reports a wrong tokenizer, or documents without an end token, before the first step and not after an hour. */
@@ -157,7 +157,7 @@ mega_status train_open_share(const trainer *t, mega_gpt_share **share)
     enum { WORDS = sizeof(mega_gpt_offer) / sizeof(int64_t) };
     const int first = mega_world_host_first(t->world);
     mega_gpt_offer mine = {.fd = -1}, *all = mega_malloc((size_t)mega_world_size(t->world) * sizeof *all);
-    mega_status st = all != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for offers of ranks");
+    mega_status st = all != NULL ? MEGA_OK : MEGA_NO_MEMORY("training data", "offers of ranks");
     if (*share != NULL) mega_gpt_share_offer(*share, &mine);
     st = train_agree(t, st);
     if (st == MEGA_OK)

@@ -112,7 +112,7 @@ static mega_status warn_of_changes(const trainer *t, const json_t *there)
     mega_buffer lines = {0};
     if (!json_is_object(there)) return MEGA_OK; /* written by an older version */
     char *stored = mega_json_dump(there, JSON_REAL_PRECISION(17));
-    if (stored == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
+    if (stored == NULL) return MEGA_NO_MEMORY("checkpoint", "its arguments");
     const mega_status st =
         mega_options_changes(t->cfg->engine.options, stored, t->cfg->use_checkpoint_opt_param_scheduler, &changes);
     free(stored);
@@ -133,7 +133,7 @@ static mega_status take_order(train_stored *s, const json_t *order)
     const size_t count = json_array_size(order);
     if (count == 0) return MEGA_OK;
     s->order = mega_malloc(count * sizeof *s->order);
-    if (s->order == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for the order of its samples");
+    if (s->order == NULL) return MEGA_NO_MEMORY("checkpoint", "the order of its samples");
     for (size_t i = 0; i < count; i++) {
         s->order[i] = json_integer_value(json_array_get(order, i));
         if (s->order[i] <= 0)

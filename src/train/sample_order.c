@@ -80,9 +80,8 @@ mega_status train_build_data(trainer *t, const mega_task_data_options *o)
     if (t->data[MEGA_SPLIT_TRAIN].self == NULL) return MEGA_OK;
     const size_t most = (size_t)t->stored.orders + 1;
     parts p = {.data = mega_calloc(most, sizeof(mega_task_data)), .asked = mega_calloc(most, sizeof(int64_t))};
-    mega_status st = p.data == NULL || p.asked == NULL
-                         ? MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their order")
-                         : sample_order_join(t, o, &p);
+    mega_status st = p.data == NULL || p.asked == NULL ? MEGA_NO_MEMORY("training data", "their order")
+                                                       : sample_order_join(t, o, &p);
     mega_free(p.data);
     t->order.samples = p.asked;
     t->order.parts = p.count;

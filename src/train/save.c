@@ -69,7 +69,7 @@ static mega_status extra_json(const trainer *t, char **out)
         add_finite(root, "validation_loss", t->log.last_validation_loss);
     *out = whole ? mega_json_dump(root, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(root);
-    return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for run.json");
+    return *out != NULL ? MEGA_OK : MEGA_NO_MEMORY("checkpoint", "run.json");
 }
 
 static void card_data(mega_buffer *b, const mega_train_options *cfg)

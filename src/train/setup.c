@@ -29,7 +29,7 @@ static mega_status take_stored_args(trainer *t)
     char *chosen = whole ? mega_json_dump(taken, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(taken);
     json_decref(root);
-    if (chosen == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for its arguments");
+    if (chosen == NULL) return MEGA_NO_MEMORY("checkpoint", "its arguments");
     const mega_status st = mega_options_from_json(t->cfg->engine.options, chosen, MEGA_SET_BY_CHECKPOINT);
     free(chosen);
     return st;

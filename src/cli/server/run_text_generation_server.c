@@ -87,7 +87,7 @@ static mega_status next_body(const server *s, server_http *http, request_body *b
     if (b->bytes < 0 || mega_world_size(s->world) == 1) return MEGA_OK;
     if (!server_is_first_rank(s)) {
         char *grown = mega_realloc(b->own, (size_t)b->bytes + 1);
-        if (grown == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a request");
+        if (grown == NULL) return MEGA_NO_MEMORY("server", "a request");
         b->own = grown;
         b->text = grown;
     }

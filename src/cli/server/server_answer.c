@@ -49,7 +49,7 @@ static mega_status answer_take_prompt(job *j, int i)
     if (copy != NULL && ids.count > 0) memcpy(copy, ids.id, (size_t)ids.count * sizeof *copy);
     j->text[i] = (mega_generation){.prompt = copy, .prompt_count = ids.count};
     mega_ids_fini(&ids);
-    if (st == MEGA_OK && copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a prompt");
+    if (st == MEGA_OK && copy == NULL) return MEGA_NO_MEMORY("server", "a prompt");
     if (st == MEGA_ERR_MEMORY) return st;
     if (st != MEGA_OK) refuse_job(j, 200, mega_error_message()); /* a character that the vocabulary has not */
     return MEGA_OK;
@@ -88,8 +88,7 @@ static mega_status give_room(job *j)
         t->tokens = mega_arena_alloc(&j->arena, (size_t)(t->max_new + 1) * sizeof *t->tokens);
         if (j->q.logprobs)
             t->logprobs = mega_arena_alloc(&j->arena, (size_t)(t->prompt_count + t->max_new) * sizeof *t->logprobs);
-        if (t->tokens == NULL || (j->q.logprobs && t->logprobs == NULL))
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a text");
+        if (t->tokens == NULL || (j->q.logprobs && t->logprobs == NULL)) return MEGA_NO_MEMORY("server", "a text");
     }
     return MEGA_OK;
 }
@@ -179,7 +178,7 @@ static mega_status search_texts(job *j)
     }
     j->beam = mega_arena_alloc(&j->arena, (size_t)width * sizeof *j->beam);
     int32_t *tokens = mega_arena_alloc(&j->arena, (size_t)(width * t->max_new) * sizeof *tokens);
-    if (j->beam == NULL || tokens == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for beams");
+    if (j->beam == NULL || tokens == NULL) return MEGA_NO_MEMORY("server", "beams");
     for (int64_t i = 0; i < width; i++) j->beam[i].tokens = tokens + i * t->max_new;
     return mega_generator_beams(j->s->generator, t->prompt, t->prompt_count, t->max_new, &o, j->beam, &j->beams);
 }
@@ -246,7 +245,7 @@ static mega_status write_answer(const job *j, char **json, int *http)
     json_t *tree = j->message[0] != '\0' ? json_string(j->message) : whole_answer(j);
     char *text = tree == NULL ? NULL : mega_json_dump(tree, JSON_COMPACT | JSON_ENCODE_ANY);
     json_decref(tree);
-    if (text == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for an answer");
+    if (text == NULL) return MEGA_NO_MEMORY("server", "an answer");
     *json = text;
     *http = j->message[0] != '\0' ? j->http : 200;
     return MEGA_OK;
@@ -271,7 +270,7 @@ mega_status server_answer(server *s, const char *body, size_t bytes, char **json
 {
     json_error_t error;
     job *j = mega_calloc(1, sizeof *j);
-    if (j == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "server: no memory for a request");
+    if (j == NULL) return MEGA_NO_MEMORY("server", "a request");
     j->s = s;
     j->http = 200;
     s->is_late = s->is_quiet = false;

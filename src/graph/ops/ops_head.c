@@ -11,8 +11,8 @@ static mega_status expect_logits(const mega_graph *g, const instruction *op)
     MEGA_TRY(mega_op_check_dims(g, op, 0, "logits", g->acc, 2));
     const int64_t cols = mega_op_in_dim(g, op, 0, 1);
     if (op->attr.valid < 0 || op->attr.valid > cols)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "op %s in \"%s\": %lld valid columns of %lld; expected 0 to all of them",
-                         mega_op_table[op->kind]->name, op->scope, (long long)op->attr.valid, (long long)cols);
+        return MEGA_MISTAKE("op %s in \"%s\": %lld valid columns of %lld; expected 0 to all of them",
+                            mega_op_table[op->kind]->name, op->scope, (long long)op->attr.valid, (long long)cols);
     return MEGA_OK;
 }
 
@@ -228,9 +228,8 @@ static mega_status check_rows(const mega_graph *g, const char *what, mega_tensor
     const tensor_shape expected = mega_shape_1d(dtype, rows), *found = &g->tensor[t.id].shape;
     char a[96], b[96];
     if (mega_shape_equal(found, &expected)) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": %s are %s %s; expected %s", g->scope.path, what,
-                     g->tensor[t.id].name, mega_shape_text(a, sizeof a, found),
-                     mega_shape_text(b, sizeof b, &expected));
+    return MEGA_MISTAKE("head in \"%s\": %s are %s %s; expected %s", g->scope.path, what, g->tensor[t.id].name,
+                        mega_shape_text(a, sizeof a, found), mega_shape_text(b, sizeof b, &expected));
 }
 
 static bool are_tensors(const mega_graph *g, mega_tensor a, mega_tensor b)
@@ -251,13 +250,12 @@ static mega_status check_head(const mega_graph *g, mega_tensor x, mega_tensor ta
     const tensor_shape *xs = &g->tensor[x.id].shape, *ts = &g->tensor[table.id].shape;
     char a[96], b[96];
     if (x.id == 0 || table.id == 0 || xs->num_dims != 2 || ts->num_dims != 2 || xs->dim[1] != ts->dim[1])
-        return MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": x %s and table %s; expected [T, C] and [V, C]", g->scope.path,
-                         mega_shape_text(a, sizeof a, xs), mega_shape_text(b, sizeof b, ts));
+        return MEGA_MISTAKE("head in \"%s\": x %s and table %s; expected [T, C] and [V, C]", g->scope.path,
+                            mega_shape_text(a, sizeof a, xs), mega_shape_text(b, sizeof b, ts));
     if (s->valid < 0 || s->valid > ts->dim[0] || s->chunk_rows < 0)
-        return MEGA_FAIL(MEGA_ERR_USAGE,
-                         "head in \"%s\": %lld valid rows of a vocabulary of %lld, chunks of %lld rows; expected at "
-                         "most all of them, and chunks of at least 1 (0: chosen)",
-                         g->scope.path, (long long)s->valid, (long long)ts->dim[0], (long long)s->chunk_rows);
+        return MEGA_MISTAKE("head in \"%s\": %lld valid rows of a vocabulary of %lld, chunks of %lld rows; expected at "
+                            "most all of them, and chunks of at least 1 (0: chosen)",
+                            g->scope.path, (long long)s->valid, (long long)ts->dim[0], (long long)s->chunk_rows);
     return MEGA_OK;
 }
 
@@ -314,14 +312,12 @@ mega_head_result mega_op_lm_head_loss(mega_graph *g, mega_tensor x, mega_tensor 
 {
     mega_head_result r = {{0}, {{0}, {0}}};
     if (g->status == MEGA_OK && !(are_tensors(g, x, table) && are_tensors(g, labels, loss_mask)))
-        mega_graph_fail(
-            g, MEGA_FAIL(MEGA_ERR_USAGE, "head in \"%s\": an operand is no tensor of this graph", g->scope.path));
+        mega_graph_fail(g, MEGA_MISTAKE("head in \"%s\": an operand is no tensor of this graph", g->scope.path));
     if (g->status == MEGA_OK) mega_graph_fail(g, check_head(g, x, table, s));
     if (g->status == MEGA_OK && s->with_gradient && g->regions.open != 0)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE,
-                                     "head in \"%s\": it computes its gradient in the forward, so that it cannot be "
-                                     "recomputed; call mega_recompute_end before it",
-                                     g->scope.path));
+        mega_graph_fail(g, MEGA_MISTAKE("head in \"%s\": it computes its gradient in the forward, so that it cannot be "
+                                        "recomputed; call mega_recompute_end before it",
+                                        g->scope.path));
     if (g->status == MEGA_OK)
         mega_graph_fail(g, check_rows(g, "labels", labels, MEGA_I32, g->tensor[x.id].shape.dim[0]));
     if (g->status == MEGA_OK)

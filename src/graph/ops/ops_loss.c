@@ -76,8 +76,8 @@ mega_loss mega_op_weighted_sum(mega_graph *g, mega_tensor x, mega_tensor weights
     instruction sum = {
         .kind = OP_MASKED_SUM, .in = {[MASKED_SUM_MASK] = weights.id, [MASKED_SUM_X] = x.id}, .attr = {.what = "sum"}};
     if (g->status == MEGA_OK && x.id == 0)
-        mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_USAGE, "weighted sum in \"%s\": there is no x; expected [T] %s",
-                                     g->scope.path, mega_dtype_name(g->acc)));
+        mega_graph_fail(g, MEGA_MISTAKE("weighted sum in \"%s\": there is no x; expected [T] %s", g->scope.path,
+                                        mega_dtype_name(g->acc)));
     mega_loss r = {.sum = mega_graph_emit(g, &sum)};
     if (g->status != MEGA_OK) return (mega_loss){{0}, {0}};
     instruction weight = {.kind = OP_MASKED_SUM, .in = {[MASKED_SUM_MASK] = weights.id}, .attr = {.what = "weight"}};

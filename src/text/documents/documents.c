@@ -34,7 +34,7 @@ struct mega_documents {
 mega_status mega_documents_open(const mega_documents_options *o, mega_documents **out)
 {
     mega_documents *d = mega_calloc(1, sizeof *d);
-    if (d == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for its reader");
+    if (d == NULL) return MEGA_NO_MEMORY("--input", "its reader");
     d->wanted = o->format;
     d->split_on_blank_lines = o->split_on_blank_lines;
     d->cut_files = o->cut_files;

@@ -19,7 +19,7 @@ static mega_status find_add_file(mega_document_files *f, const char *path)
     if (!mega_array_reserve(&f->path, &f->capacity, f->count + 1, sizeof *f->path))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for the names of %lld files", (long long)f->count + 1);
     char *copy = mega_strdup(path);
-    if (copy == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
+    if (copy == NULL) return MEGA_NO_MEMORY("--input", "a file name");
     f->path[f->count++] = copy;
     if (strcmp(path, "-") == 0) {
         f->has_stdin = true;
@@ -43,7 +43,7 @@ static mega_status find_add_folder(mega_document_files *f, const char *folder, i
         if (names.name[i][0] == '.') continue;
         char *path = mega_path_join(folder, names.name[i]);
         if (path == NULL) {
-            st = MEGA_FAIL(MEGA_ERR_MEMORY, "--input: no memory for a file name");
+            st = MEGA_NO_MEMORY("--input", "a file name");
         } else {
             st = mega_folder_exists(path) ? find_add_folder(f, path, depth + 1) : find_add_file(f, path);
         }

@@ -82,7 +82,7 @@ static mega_status bert_read_lines(mega_vocabulary *v, const char *path, const c
     while (bert_next_line(&l)) {
         if (!mega_array_reserve(&line, &capacity, count + 1, sizeof *line)) {
             mega_free(line);
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its lines", path);
+            return MEGA_NO_MEMORY(path, "its lines");
         }
         line[count++] = (mega_span){(const uint8_t *)l.line, l.n};
     }

@@ -36,7 +36,7 @@ static mega_status token_copy(mega_rule_token *out, const mega_rule_token *from)
 {
     *out = *from;
     out->content = mega_calloc(from->size + 1, 1);
-    if (out->content == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory for added tokens");
+    if (out->content == NULL) return MEGA_NO_MEMORY("tokenizer", "added tokens");
     memcpy(out->content, from->content, from->size);
     return MEGA_OK;
 }
@@ -47,7 +47,7 @@ mega_status mega_rule_tokens_append(mega_rule_tokens *list, const mega_rule_toke
     MEGA_TRY(token_copy(&copy, token));
     if (!mega_array_add(&list->list, list->count, sizeof *list->list)) {
         token_fini(&copy);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory for added tokens");
+        return MEGA_NO_MEMORY("tokenizer", "added tokens");
     }
     list->list[list->count++] = copy;
     return MEGA_OK;
@@ -217,7 +217,7 @@ static mega_status read_token(const char *file, const char *key, const json_t *v
     }
     out->size = json_string_length(content);
     out->content = mega_calloc(out->size + 1, 1);
-    if (out->content == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for a token", file);
+    if (out->content == NULL) return MEGA_NO_MEMORY(file, "a token");
     memcpy(out->content, json_string_value(content), out->size);
     return MEGA_OK;
 }
@@ -310,7 +310,7 @@ static mega_status gather_named(json_t *first, json_t *later, json_t *config, js
     v = json_object_get(map, extra_key);
     if (json_is_object(v)) failed |= json_object_update(later, v);
     if (json_object_size(later) > 0) failed |= json_object_update(first, later);
-    return failed ? MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer_config.json: no memory for its tokens") : MEGA_OK;
+    return failed ? MEGA_NO_MEMORY("tokenizer_config.json", "its tokens") : MEGA_OK;
 }
 
 mega_status mega_rules_read_named(mega_folder_rules *r, json_t *config, json_t *map)

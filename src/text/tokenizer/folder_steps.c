@@ -86,7 +86,7 @@ static mega_status put_part(json_reader *r, size_t own, const mega_buffer *part,
         json_decref(class);
         json_decref(file);
         const bool no_memory = class == NULL || (file == NULL && mega_json_status(&error) == MEGA_ERR_MEMORY);
-        if (no_memory) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its steps", r->c->name);
+        if (no_memory) return MEGA_NO_MEMORY(r->c->name, "its steps");
     }
     if (part->size == 0 || *out != 0) return MEGA_OK;
     mega_buffer_append(whole, part->data, part->size);

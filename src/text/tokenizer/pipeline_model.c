@@ -89,7 +89,7 @@ static mega_status read_unigram(json_reader *r)
         if (st == MEGA_ERR_FORMAT) return mega_cursor_fail(r->c, place, "%s", mega_error_message());
         MEGA_TRY(st);
         if (!mega_array_reserve(&p->score, &capacity, v->size, sizeof *p->score))
-            return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its scores", r->c->name);
+            return MEGA_NO_MEMORY(r->c->name, "its scores");
         p->score[v->size - 1] = score;
         p->scores = v->size;
         least = score < least ? score : least;

@@ -82,8 +82,7 @@ static mega_status spm_read_normalizer(sp_model *m, mega_message spec)
 
 static mega_status add_scored(sp_model *m, float score, int32_t id, int32_t type)
 {
-    if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its pieces", m->path);
+    if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece)) return MEGA_NO_MEMORY(m->path, "its pieces");
     m->piece[m->pieces++] = (scored_piece){score, id, type};
     return MEGA_OK;
 }
@@ -201,7 +200,7 @@ static mega_status spm_add_scores(sp_model *m)
     const int64_t size = m->t->vocabulary.size;
     float least = FLT_MAX, most = 0.1f;
     p->score = mega_calloc((size_t)size, sizeof *p->score);
-    if (p->score == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its scores", m->path);
+    if (p->score == NULL) return MEGA_NO_MEMORY(m->path, "its scores");
     p->scores = size;
     for (int64_t i = 0; i < m->pieces; i++) {
         if (m->piece[i].type == PIECE_USER) continue;

@@ -32,8 +32,7 @@ typedef struct folder_model {
 static mega_status spm_folder_read_piece(folder_model *m, mega_message spec)
 {
     mega_field f;
-    if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no memory for its pieces", m->path);
+    if (!mega_array_add(&m->piece, m->pieces, sizeof *m->piece)) return MEGA_NO_MEMORY(m->path, "its pieces");
     folder_piece *p = &m->piece[m->pieces++];
     *p = (folder_piece){.type = 1};
     while (mega_message_next(&spec, &f)) {

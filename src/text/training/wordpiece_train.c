@@ -134,7 +134,7 @@ static mega_status begin_vocabulary(mega_vocabulary *v, const mega_word_counts *
     for (int i = 0; i < 5; i++) MEGA_TRY(mega_vocabulary_add(v, special[i], strlen(special[i]), i, 0));
     const uint32_t highest = highest_character(words);
     wordpiece_character *of = mega_calloc((size_t)highest + 1, sizeof *of);
-    if (of == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for the characters of the text");
+    if (of == NULL) return MEGA_NO_MEMORY("tokenizer training", "the characters of the text");
     wordpiece_count_characters(words, of);
     const mega_status st = wordpiece_add_characters(v, of, choose_characters(of, highest));
     mega_free(of);

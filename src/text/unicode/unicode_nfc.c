@@ -80,7 +80,7 @@ static bool is_special(const mega_nfc *nfc, uint32_t cp)
 mega_status mega_nfc_create(mega_nfc **out)
 {
     mega_nfc *nfc = mega_calloc(1, sizeof *nfc);
-    if (nfc == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer: no memory for the table of NFC");
+    if (nfc == NULL) return MEGA_NO_MEMORY("tokenizer", "the table of NFC");
     for (uint32_t cp = 0; cp < TABLE_POINTS; cp++) {
         const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
         if (p->combining_class != 0 || is_second(p) || is_hangul_second(cp) || changes_alone(cp, p))

@@ -10,7 +10,7 @@ mega_status train_load_open(trainer *t)
     if (!train_is_first(t) || t->cfg->skip_train) return MEGA_OK;
     const int count = mega_world_local_size(t->world);
     int *pids = mega_calloc((size_t)count, sizeof *pids);
-    if (pids == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the ranks of a host");
+    if (pids == NULL) return MEGA_NO_MEMORY("training", "the ranks of a host");
     mega_status st = MEGA_OK;
     if (mega_world_host_processes(t->world, pids)) st = mega_cpu_meter_create(pids, count, &t->cpu.meter);
     mega_free(pids);

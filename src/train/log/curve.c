@@ -16,7 +16,7 @@ mega_status train_curve_open(trainer *t)
 {
     if (t->io->status == NULL) return MEGA_OK;
     t->curve = mega_calloc(1, sizeof *t->curve);
-    if (t->curve == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the loss curve");
+    if (t->curve == NULL) return MEGA_NO_MEMORY("training", "the loss curve");
     t->curve->stride = 1;
     return MEGA_OK;
 }

@@ -58,7 +58,7 @@ static json_t *settings_of(const trainer *t)
 static mega_status write_settings(const trainer *t, mega_tensorboard *board)
 {
     json_t *settings = settings_of(t);
-    if (settings == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "--tensorboard-dir: no memory for the options");
+    if (settings == NULL) return MEGA_NO_MEMORY("--tensorboard-dir", "the options");
     const mega_status st = mega_tensorboard_hyperparameters(board, settings, mega_tensorboard_now());
     json_decref(settings);
     return st;
@@ -76,8 +76,7 @@ static mega_status open_wandb_run(trainer *t, train_monitor *m)
                                 .name = cfg->wandb_exp_name,
                                 .config = settings,
                                 .now = mega_tensorboard_now()};
-    mega_status st =
-        settings != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "--wandb-project: no memory for the options");
+    mega_status st = settings != NULL ? MEGA_OK : MEGA_NO_MEMORY("--wandb-project", "the options");
     if (st == MEGA_OK) st = mega_wandb_open(&run, &m->wandb);
     json_decref(settings);
     mega_free(in_save);
@@ -103,8 +102,8 @@ static mega_status open_board(trainer *t, train_monitor *m)
 static mega_status open_progress(const trainer *t, train_monitor *m)
 {
     char *path = mega_path_join(t->cfg->save, "progress.txt");
-    mega_status st = path != NULL ? mega_outbox_create(path, NULL, 0, &m->progress)
-                                  : MEGA_FAIL(MEGA_ERR_MEMORY, "progress.txt: no memory for its path");
+    mega_status st =
+        path != NULL ? mega_outbox_create(path, NULL, 0, &m->progress) : MEGA_NO_MEMORY("progress.txt", "its path");
     mega_free(path);
     MEGA_TRY(st);
     m->of_progress = (mega_outbox_report){
@@ -116,7 +115,7 @@ mega_status train_monitor_open(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
     train_monitor *m = mega_calloc(1, sizeof *m);
-    if (m == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for its monitors");
+    if (m == NULL) return MEGA_NO_MEMORY("training", "its monitors");
     t->monitor = m;
     m->last_flush = mega_time_now();
     train_loss_key(m->loss_key, train_loss_name(t));

@@ -19,10 +19,9 @@ mega_status train_profile_check(const trainer *t)
     const mega_train_options *cfg = t->cfg;
     if (!profile_is_wanted(cfg) || cfg->skip_train || t->plan.is_plan || cfg->profile_step_start < t->train_iters)
         return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_USAGE,
-                     "--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
-                     "give a smaller number",
-                     (long long)cfg->profile_step_start, (long long)t->train_iters);
+    return MEGA_MISTAKE("--profile-step-start %lld: the run ends after %lld iterations and none would be profiled; "
+                        "give a smaller number",
+                        (long long)cfg->profile_step_start, (long long)t->train_iters);
 }
 
 mega_status train_profile_open(trainer *t)
@@ -103,7 +102,7 @@ static mega_status write_profile(trainer *t)
         put_staged(t, &text);
         if (!text.failed) train_line_always(t, text.data);
     }
-    if (text.failed) st = MEGA_FAIL(MEGA_ERR_MEMORY, "profile: no memory for its text; profile fewer steps");
+    if (text.failed) st = MEGA_NO_MEMORY("profile", "its text; profile fewer steps");
     mega_buffer_fini(&text);
     return st == MEGA_OK && t->cfg->profile_trace != NULL ? train_trace_write(t) : st;
 }

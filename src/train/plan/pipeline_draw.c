@@ -78,7 +78,7 @@ static mega_status draw_simulate(const mega_pipeline *p, pipeline_event *out, in
 static mega_status draw_simulated(const mega_pipeline *p, pipeline_event **out, int64_t *end)
 {
     *out = mega_malloc((size_t)p->stages * (size_t)mega_schedule_length(p) * sizeof **out);
-    if (*out == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline schedule: no memory for its steps");
+    if (*out == NULL) return MEGA_NO_MEMORY("pipeline schedule", "its steps");
     const mega_status st = draw_simulate(p, *out, end);
     if (st != MEGA_OK) mega_free(*out);
     return st;
@@ -142,7 +142,7 @@ mega_status mega_pipeline_draw_text(const mega_pipeline *p, int columns, mega_bu
     mega_free(line);
     mega_free(e);
     return there ? mega_buffer_check(out, "the schedule")
-                 : MEGA_FAIL(MEGA_ERR_MEMORY, "pipeline schedule: no memory for a line of its picture");
+                 : MEGA_NO_MEMORY("pipeline schedule", "a line of its picture");
 }
 
 /* ---- SVG ---- */

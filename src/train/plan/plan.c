@@ -212,8 +212,8 @@ static mega_status aim_at_target(trainer *t)
     t->plan.host_isa = mega_cpu_isa_plan((mega_isa)isa);
     t->plan.is_for_other_isa = true;
     if ((int)mega_cpu_isa() != isa)
-        return MEGA_FAIL(MEGA_ERR_USAGE, "--instruction-set %s: MEGA_ISA=%s lowers it; unset that for a plan", name,
-                         mega_isa_name(mega_cpu_isa()));
+        return MEGA_MISTAKE("--instruction-set %s: MEGA_ISA=%s lowers it; unset that for a plan", name,
+                            mega_isa_name(mega_cpu_isa()));
     mega_engine_destroy(t->engine);
     t->engine = NULL;
     return train_build_engine(t);

@@ -276,7 +276,7 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     const int64_t stages = o->cfg->engine.comm.pipeline_model_parallel_size;
     network *n = mega_calloc(1, sizeof *n);
     *out = (mega_task_model){.self = n};
-    if (n == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "training: no memory for the record of a network");
+    if (n == NULL) return MEGA_NO_MEMORY("training", "the record of a network");
     MEGA_TRY(mega_transformer_from_options(&o->cfg->model, o->vocab_rows, net, &n->transformer));
     if (is_new) MEGA_TRY(mega_network_find_family(&n->transformer, &n->transformer.net));
     /* full recomputation is the engine's (mega_recompute_options) */

@@ -120,7 +120,7 @@ mega_status task_gpt_join_data(mega_task_data *part, int count, mega_task_data *
 {
     split *first = part[0].self;
     mega_gpt_data **data = mega_calloc((size_t)count, sizeof(mega_gpt_data *));
-    mega_status st = data != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_MEMORY, "training data: no memory for their parts");
+    mega_status st = data != NULL ? MEGA_OK : MEGA_NO_MEMORY("training data", "their parts");
     for (int i = 0; i < count && st == MEGA_OK; i++) {
         split *s = part[i].self;
         data[i] = s->data;
