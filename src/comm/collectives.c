@@ -206,7 +206,7 @@ mega_status mega_comm_agree(mega_comm *comm, mega_status st)
     const bool is_end = st != MEGA_OK && comm->size == comm->world->size;
     const mega_status agreed = reduce_number(comm, COMM_AGREE, st == MEGA_OK ? "status" : "a failure of its own",
                                              &failed, MEGA_REDUCE_MIN, is_end ? failed_waits(comm->world) : 0);
-    if (agreed != MEGA_OK && is_end) stall_end(comm->world);
+    if (agreed != MEGA_OK && is_end) stall_abort(comm->world);
     if (agreed != MEGA_OK) return is_end ? mega_error_restore(&record) : agreed;
     if (failed == comm->size) return MEGA_OK;
     comm->world->failed = comm->size == comm->world->size;

@@ -74,7 +74,7 @@ int64_t comm_slice_elements(const comm_op *op)
 
 /* Number of elements of slice r in the current piece, which begins at op->at: the last slices may be shorter or
  * empty. */
-int64_t comm_held(const comm_op *op, int r, int64_t most)
+int64_t comm_piece_elements(const comm_op *op, int r, int64_t most)
 {
     const int64_t slice = comm_slice_elements(op),
                   all = op->kind == COMM_ALL_REDUCE ? op->count : slice * op->comm->size;
@@ -82,7 +82,7 @@ int64_t comm_held(const comm_op *op, int r, int64_t most)
     return left < 0 ? 0 : smaller_of(left, most);
 }
 
-int64_t comm_place(const comm_op *op, int r)
+int64_t comm_slice_offset(const comm_op *op, int r)
 {
     return comm_slice_elements(op) * r + op->at;
 }
@@ -104,13 +104,13 @@ static mega_status begin_whole(comm_op *op)
 static mega_status begin_scatter(comm_op *op)
 {
     const size_t size = mega_dtype_size(op->dtype);
-    const int64_t piece = slot_piece_elements(op), mine = comm_held(op, op->comm->rank, piece);
+    const int64_t piece = slot_piece_elements(op), mine = comm_piece_elements(op, op->comm->rank, piece);
     op->phase = COMM_SCATTER;
     for (int r = 0; r < op->comm->size; r++) {
         if (r == op->comm->rank) continue;
         MEGA_TRY(transport_receive(op, r, scratch_slot(op, r), (size_t)mine * size));
-        MEGA_TRY(
-            transport_send(op, r, at_const(op->in, comm_place(op, r), op), (size_t)comm_held(op, r, piece) * size));
+        MEGA_TRY(transport_send(op, r, at_const(op->in, comm_slice_offset(op, r), op),
+                                (size_t)comm_piece_elements(op, r, piece) * size));
     }
     return MEGA_OK;
 }
@@ -118,21 +118,22 @@ static mega_status begin_scatter(comm_op *op)
 /* An all_reduce leaves the sum in its slice, a reduce_scatter writes it to `out`. */
 static void end_scatter(comm_op *op)
 {
-    const int64_t mine = comm_place(op, op->comm->rank);
+    const int64_t mine = comm_slice_offset(op, op->comm->rank);
     reduce_slots(op, slice_at(op->out, op->kind == COMM_ALL_REDUCE ? mine : op->at, op), at_const(op->in, mine, op),
-                 comm_held(op, op->comm->rank, slot_piece_elements(op)));
+                 comm_piece_elements(op, op->comm->rank, slot_piece_elements(op)));
 }
 
 static mega_status begin_gather(comm_op *op, int64_t piece)
 {
     const size_t size = mega_dtype_size(op->dtype);
-    const int64_t mine = comm_held(op, op->comm->rank, piece);
+    const int64_t mine = comm_piece_elements(op, op->comm->rank, piece);
     op->phase = COMM_GATHER;
     for (int r = 0; r < op->comm->size; r++) {
         if (r == op->comm->rank) continue;
+        MEGA_TRY(transport_receive(op, r, slice_at(op->out, comm_slice_offset(op, r), op),
+                                   (size_t)comm_piece_elements(op, r, piece) * size));
         MEGA_TRY(
-            transport_receive(op, r, slice_at(op->out, comm_place(op, r), op), (size_t)comm_held(op, r, piece) * size));
-        MEGA_TRY(transport_send(op, r, slice_at(op->out, comm_place(op, op->comm->rank), op), (size_t)mine * size));
+            transport_send(op, r, slice_at(op->out, comm_slice_offset(op, op->comm->rank), op), (size_t)mine * size));
     }
     return MEGA_OK;
 }

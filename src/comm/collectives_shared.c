@@ -98,27 +98,29 @@ static void shared_fill(const comm_op *op, char *room)
         return;
     }
     if (shared_is_whole(op) || op->kind == COMM_ALL_GATHER) {
-        const int64_t count = shared_is_whole(op) ? op->count : comm_held(op, me, most);
+        const int64_t count = shared_is_whole(op) ? op->count : comm_piece_elements(op, me, most);
         memcpy(room, (const char *)op->in + bytes_of_elements(op, op->at), bytes_of_elements(op, count));
         return;
     }
     for (int r = 0; r < op->comm->size; r++)
         if (r != me)
-            memcpy(room + shared_part_at(op, me, r), (const char *)op->in + bytes_of_elements(op, comm_place(op, r)),
-                   bytes_of_elements(op, comm_held(op, r, most)));
+            memcpy(room + shared_part_at(op, me, r),
+                   (const char *)op->in + bytes_of_elements(op, comm_slice_offset(op, r)),
+                   bytes_of_elements(op, comm_piece_elements(op, r, most)));
 }
 
 /* Where an all_reduce or reduce_scatter keeps this rank's own sum. */
 static char *own_sum(const comm_op *op)
 {
-    return (char *)op->out + bytes_of_elements(op, shared_is_whole(op)               ? 0
-                                                   : op->kind == COMM_REDUCE_SCATTER ? op->at
-                                                                                     : comm_place(op, op->comm->rank));
+    return (char *)op->out + bytes_of_elements(op, shared_is_whole(op) ? 0
+                                                   : op->kind == COMM_REDUCE_SCATTER
+                                                       ? op->at
+                                                       : comm_slice_offset(op, op->comm->rank));
 }
 
 static int64_t shared_own_count(const comm_op *op)
 {
-    return shared_is_whole(op) ? op->count : comm_held(op, op->comm->rank, chunk_elements(op));
+    return shared_is_whole(op) ? op->count : comm_piece_elements(op, op->comm->rank, chunk_elements(op));
 }
 
 /* A rank that failed calls agree while the others are in another call: point to its message instead of reporting a
@@ -129,7 +131,7 @@ static mega_status shared_check_call(const comm_op *op, int member, const char *
     int32_t failed = op->comm->size;
     if (call->kind == COMM_AGREE) memcpy(&failed, theirs, sizeof failed);
     if (op->kind == COMM_AGREE || failed == op->comm->size) return comm_check_same(op, &op->mine, call, member);
-    stall_end_by(op->comm->world, comm_world_rank(op->comm, member));
+    stall_abort_by(op->comm->world, comm_world_rank(op->comm, member));
     return MEGA_FAIL(MEGA_ERR_COMM,
                      "rank %d has failed; its own message says why. Rank %d was in %s #%llu (%s) of "
                      "group %s",
@@ -139,7 +141,7 @@ static mega_status shared_check_call(const comm_op *op, int member, const char *
 
 static bool shared_post_part(const comm_op *op)
 {
-    char *room = shared_room(op);
+    char *room = shared_post_buffer(op);
     if (room == NULL) return false;
     shared_fill(op, room);
     shared_post(op);
@@ -148,7 +150,7 @@ static bool shared_post_part(const comm_op *op)
 
 static bool post_sum(const comm_op *op)
 {
-    char *room = shared_room(op);
+    char *room = shared_post_buffer(op);
     if (room == NULL) return false;
     memcpy(room, own_sum(op), bytes_of_elements(op, shared_own_count(op)));
     shared_post(op);
@@ -164,8 +166,9 @@ static mega_status shared_reduce(const comm_op *op, bool *done)
         const char *theirs = r == me ? NULL : shared_read(op, r);
         if (r != me && theirs == NULL) return MEGA_OK;
         if (r != me) MEGA_TRY(shared_check_call(op, r, theirs));
-        from[r] = r == me ? (const char *)op->in + bytes_of_elements(op, shared_is_whole(op) ? 0 : comm_place(op, me))
-                          : theirs + shared_part_at(op, r, me);
+        from[r] =
+            r == me ? (const char *)op->in + bytes_of_elements(op, shared_is_whole(op) ? 0 : comm_slice_offset(op, me))
+                    : theirs + shared_part_at(op, r, me);
     }
     comm_reduce(own_sum(op), from, size, shared_own_count(op), op->dtype, op->reduce);
     for (int r = 0; r < size; r++)
@@ -177,8 +180,8 @@ static mega_status shared_reduce(const comm_op *op, bool *done)
 /* Copies a member's part from its post. *there false: its process has ended; the wait then reports that. */
 static mega_status shared_copy_part(const comm_op *op, int member, const char *posted, bool *there)
 {
-    void *out = (char *)op->out + bytes_of_elements(op, comm_place(op, member));
-    const size_t bytes = bytes_of_elements(op, comm_held(op, member, chunk_elements(op)));
+    void *out = (char *)op->out + bytes_of_elements(op, comm_slice_offset(op, member));
+    const size_t bytes = bytes_of_elements(op, comm_piece_elements(op, member, chunk_elements(op)));
     const void *theirs;
     *there = true;
     if (!shared_is_reached(op)) {
@@ -281,7 +284,7 @@ int comm_shared_missing(const comm_op *op, int *ranks, int most)
     for (int r = 0; r < op->comm->size && count < most; r++) {
         if (r == op->comm->rank || (t == TURN_COPY && r < op->next_member)) continue;
         const bool is_missing = t == TURN_STAY                         ? !shared_was_read(op, r)
-                                : t == TURN_POST || t == TURN_POST_SUM ? !shared_has_room(op, r)
+                                : t == TURN_POST || t == TURN_POST_SUM ? !shared_buffer_is_read(op, r)
                                                                        : shared_read(op, r) == NULL;
         if (is_missing) ranks[count++] = comm_world_rank(op->comm, r);
     }

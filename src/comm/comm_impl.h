@@ -122,12 +122,17 @@ typedef struct comm_channel {
 } comm_channel;
 
 /* Environment variable MEGA_COMM: the faster transport, always MPI, or always shared memory. */
-typedef enum comm_way { COMM_WAY_FASTER, COMM_WAY_MPI, COMM_WAY_SHARED, COMM_WAY_UNKNOWN } comm_way;
+typedef enum comm_transport_choice {
+    COMM_CHOOSE_FASTER,
+    COMM_CHOOSE_MPI,
+    COMM_CHOOSE_SHARED,
+    COMM_CHOOSE_UNKNOWN
+} comm_transport_choice;
 
 typedef struct comm_watch {
     double looked, waited; /* seconds: time of the last look; how long there has been no progress */
     double moved;          /* time of the awaited operation's last progress */
-    bool told;
+    bool is_reported;
 } comm_watch;
 
 struct mega_world {
@@ -144,8 +149,8 @@ struct mega_world {
     size_t message_bytes, scratch_bytes; /* most bytes of one message; of the scratch of a tag */
     comm_channel channel[MEGA_COMM_TAGS];
     comm_op *op; /* a table of MEGA_COMM_REQUESTS; NULL if size is 1 */
-    /* slots below `used` have been used; `under_way` operations are started and not done */
-    int used, under_way;
+    /* slots below `used` have been used; `in_progress` operations are started and not done */
+    int used, in_progress;
     uint64_t moves;                   /* counts progress of any operation */
     struct mega_transport *transport; /* NULL if size is 1 */
     struct record_page *page;         /* records of all ranks of this host; NULL if size is 1 */
@@ -153,7 +158,7 @@ struct mega_world {
     bool shares_page;                 /* all ranks of this host share the page */
     struct record_exchange *exchange; /* exchanges records with other hosts; NULL if there are none */
     struct comm_shared *shared;       /* memory for collectives within this host; NULL: none */
-    comm_way way;
+    comm_transport_choice transport_choice;
     comm_watch watch;             /* state of this rank's current wait */
     struct comm_log *log;         /* counts exchanges; NULL: they are not counted */
     struct comm_staging *staging; /* NULL: no exchange of a device's memory yet */
@@ -200,8 +205,8 @@ const char *comm_kind_name(comm_kind kind);
 /* Rank r owns slice r of the numbers: its number of elements; the number of these in the piece that begins at op->at,
  * at most `most`; its address. */
 int64_t comm_slice_elements(const comm_op *op);
-int64_t comm_held(const comm_op *op, int r, int64_t most);
-int64_t comm_place(const comm_op *op, int r);
+int64_t comm_piece_elements(const comm_op *op, int r, int64_t most);
+int64_t comm_slice_offset(const comm_op *op, int r);
 
 /* collectives_shared.c: whether op goes through shared memory; starting it; continuing it (*moved: it made progress).
  * Fails if another member makes another call. comm_shared_missing is like transport_missing. */
@@ -238,16 +243,16 @@ int comm_missing(const comm_op *op, int *ranks, int most);
 /* stall.c: called from time to time during a wait; checks the clock and the other processes. Fails if the wait must
  * end: its limit has passed, or a rank is dead. */
 void stall_begin(mega_world *world, double now);
-mega_status stall_look(const comm_op *op, double now);
-void stall_over(mega_world *world); /* the wait has ended well */
+mega_status stall_poll(const comm_op *op, double now);
+void stall_wait_ended(mega_world *world); /* the wait has ended well */
 /* If another process keeps a rank that op waits for from running, lends it this rank's core (base/core_lending.h). */
-void stall_lend(const comm_op *op);
+void stall_lend_core(const comm_op *op);
 /* Call before returning a failure that other ranks do not know of. The first rank of a host that calls it returns at
  * once, prints its message and ends all ranks; the others return after STALL_FOLLOW_S, if they still run then. */
 #define STALL_FOLLOW_S 3.0
-void stall_end(mega_world *world);
+void stall_abort(mega_world *world);
 /* The same on a rank that knows which rank has failed: that rank prints the message, unless another already does. */
-void stall_end_by(mega_world *world, int rank);
+void stall_abort_by(mega_world *world, int rank);
 
 /* check_calls.c: used with MEGA_CHECK=2, and always in shared memory. */
 comm_call comm_call_of(const comm_op *op);

@@ -96,7 +96,7 @@ static mega_status operation_continue(comm_op *op)
         if (done) {
             comm_unstage_op(op);
             op->state = COMM_DONE;
-            op->comm->world->under_way--;
+            op->comm->world->in_progress--;
             return MEGA_OK;
         }
         MEGA_TRY(operation_test(op, &through));
@@ -140,7 +140,7 @@ static mega_status move_all(mega_world *world)
 
 mega_status mega_comm_poll(mega_world *world)
 {
-    return world == NULL || world->under_way == 0 ? MEGA_OK : move_all(world);
+    return world == NULL || world->in_progress == 0 ? MEGA_OK : move_all(world);
 }
 
 /* ---- starting ---- */
@@ -186,7 +186,7 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     op->state = COMM_QUEUED;
     op->next = -1;
     op->messages = is_message(op) ? &op->own : &c->messages;
-    w->under_way++;
+    w->in_progress++;
     *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
     if (is_message(op)) return operation_move(op);
     operation_enqueue(w, c, out->place);
@@ -225,10 +225,10 @@ static mega_status poll_until_done(mega_world *world, const comm_op *op, double 
         if (op->phase == COMM_SHARED) transport_progress(world);
         const double now = mega_time_now();
         if (now - looked > LEND_EVERY_S) {
-            stall_lend(op);
+            stall_lend_core(op);
             looked = now;
         }
-        MEGA_TRY(stall_look(op, now));
+        MEGA_TRY(stall_poll(op, now));
     }
     return MEGA_OK;
 }
@@ -242,7 +242,7 @@ static mega_status wait_for(mega_world *world, const comm_op *op)
     record_take_back_core(world);
     if (st != MEGA_OK) return st;
     record_wait_end(world);
-    stall_over(world);
+    stall_wait_ended(world);
     return MEGA_OK;
 }
 

@@ -89,7 +89,7 @@ static char *ring_buffer(const comm_shared *s, int tag, int of, uint64_t post)
 
 typedef struct segment_place {
     int pid, fd; /* fd < 0: no segment */
-    comm_way way;
+    comm_transport_choice transport_choice;
     uint64_t nonce;
 } segment_place;
 
@@ -171,17 +171,19 @@ static mega_status try_reaching(mega_world *w)
     return MEGA_OK;
 }
 
-static comm_way read_wish(void)
+static comm_transport_choice read_wish(void)
 {
     const char *text = getenv("MEGA_COMM");
-    if (text == NULL || *text == '\0') return COMM_WAY_FASTER;
-    return strcmp(text, "mpi") == 0 ? COMM_WAY_MPI : strcmp(text, "shm") == 0 ? COMM_WAY_SHARED : COMM_WAY_UNKNOWN;
+    if (text == NULL || *text == '\0') return COMM_CHOOSE_FASTER;
+    return strcmp(text, "mpi") == 0   ? COMM_CHOOSE_MPI
+           : strcmp(text, "shm") == 0 ? COMM_CHOOSE_SHARED
+                                      : COMM_CHOOSE_UNKNOWN;
 }
 
-static mega_status check_wish(comm_way way)
+static mega_status check_wish(comm_transport_choice choice)
 {
     const char *text = getenv("MEGA_COMM");
-    if (way != COMM_WAY_UNKNOWN) return MEGA_OK;
+    if (choice != COMM_CHOOSE_UNKNOWN) return MEGA_OK;
     return MEGA_FAIL(
         MEGA_ERR_USAGE,
         "MEGA_COMM=%s in the environment; expected mpi (all messages go over MPI), shm (collectives within a "
@@ -192,25 +194,26 @@ static mega_status check_wish(comm_way way)
 mega_status shared_open(mega_world *w)
 {
     segment_place at = {.fd = -1};
-    w->way = read_wish();
-    if (w->local_size == 1) return check_wish(w->way);
+    w->transport_choice = read_wish();
+    if (w->local_size == 1) return check_wish(w->transport_choice);
     comm_shared *s = w->shared = mega_calloc(1, sizeof *s);
     if (s == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "rank %d: no memory for the shared memory of this host", w->rank);
     s->ranks = w->local_size;
     s->bytes = all_bytes(s);
     if (w->local_rank == 0 && w->shares_page) make_segment(s, &at);
-    at.way = w->way; /* some launchers pass the environment to some ranks only */
+    at.transport_choice = w->transport_choice; /* some launchers pass the environment to some ranks only */
     MEGA_TRY(transport_host_broadcast(w, &at, sizeof at));
-    w->way = at.way;
+    w->transport_choice = at.transport_choice;
     if (w->local_rank != 0 && w->shares_page) open_segment(s, &at);
     bool all = s->base != NULL && find_places(w, s);
     MEGA_TRY(transport_host_all(w, &all)); /* afterwards every rank has opened it */
     if (at.fd >= 0 && w->local_rank == 0) close(at.fd);
-    const mega_status wish = check_wish(w->way); /* all ranks check the first rank's value, so none waits for another */
+    const mega_status wish =
+        check_wish(w->transport_choice); /* all ranks check the first rank's value, so none waits for another */
     if (all && wish == MEGA_OK) return try_reaching(w);
     shared_close(w);
     if (wish != MEGA_OK) return wish;
-    return w->way != COMM_WAY_SHARED
+    return w->transport_choice != COMM_CHOOSE_SHARED
                ? MEGA_OK
                : MEGA_FAIL(MEGA_ERR_COMM, "MEGA_COMM=shm in the environment, but the ranks of this host cannot open "
                                           "each other's memory (/proc/PID/fd): are they in separate containers? "
@@ -236,7 +239,7 @@ static int shared_place(const comm_op *op, int member)
 
 bool shared_holds(const mega_comm *comm)
 {
-    if (comm->world->shared == NULL || comm->world->way == COMM_WAY_MPI) return false;
+    if (comm->world->shared == NULL || comm->world->transport_choice == COMM_CHOOSE_MPI) return false;
     for (int r = 0; r < comm->size; r++)
         if (comm->world->shared->place[comm_world_rank(comm, r)] < 0) return false;
     return true;
@@ -300,17 +303,17 @@ int shared_held_by(const comm_op *op, int *ranks, int most)
     return count;
 }
 
-bool shared_has_room(const comm_op *op, int member)
+bool shared_buffer_is_read(const comm_op *op, int member)
 {
     const int me = own_place(op), other = shared_place(op, member);
     return other == me || ring_posted(op, me, other) / SHARED_RING - been_read(op, me, other) < SHARED_RING;
 }
 
-char *shared_room(const comm_op *op)
+char *shared_post_buffer(const comm_op *op)
 {
     const comm_shared *s = shared_of(op);
     for (int r = 0; r < op->comm->size; r++)
-        if (!shared_has_room(op, r)) return NULL;
+        if (!shared_buffer_is_read(op, r)) return NULL;
     return ring_buffer(s, op->comm->tag, own_place(op), s->ring[op->comm->tag].next);
 }
 

@@ -24,8 +24,8 @@ bool shared_enter(const comm_op *op);
  * number. */
 int shared_held_by(const comm_op *op, int *ranks, int most);
 /* Returns the buffer for the next post; NULL while a member has not read its previous content. */
-char *shared_room(const comm_op *op);
-bool shared_has_room(const comm_op *op, int member); /* whether this member has read it */
+char *shared_post_buffer(const comm_op *op);
+bool shared_buffer_is_read(const comm_op *op, int member); /* whether this member has read it */
 /* posts the buffer to all others of the group, with op->mine as its call */
 void shared_post(const comm_op *op);
 /* Returns the next post of a member; NULL if it has not arrived. */

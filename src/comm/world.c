@@ -168,7 +168,7 @@ mega_comm *mega_world_comm(mega_world *world)
 
 void mega_world_set_shared(mega_world *world, bool shared)
 {
-    world->way = shared ? COMM_WAY_SHARED : COMM_WAY_MPI;
+    world->transport_choice = shared ? COMM_CHOOSE_SHARED : COMM_CHOOSE_MPI;
 }
 
 bool mega_world_can_share(const mega_world *world)

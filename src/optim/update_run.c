@@ -147,21 +147,28 @@ static mega_status run_reduce(mega_update *u, const update_instruction *x)
     return MEGA_OK;
 }
 
-/* Copies the partial gradients of the instruction into the buffer, which is of the acc type, or from the buffer if
- * `into` is false. */
-static void copy_packed(const mega_update *u, const update_instruction *x, bool into)
+/* The small partial gradients of an instruction are summed in one buffer, the scratch, which is of the acc type. */
+typedef void convert_gradient(const mega_update *u, void *packed, void *gradient, mega_dtype held, int64_t elements);
+
+static void pack_gradient(const mega_update *u, void *packed, void *gradient, mega_dtype held, int64_t elements)
 {
-    const mega_dtype acc = mega_params_acc_dtype(u->params);
+    mega_params_convert(u->params, packed, mega_params_acc_dtype(u->params), gradient, held, elements);
+}
+
+static void unpack_gradient(const mega_update *u, void *packed, void *gradient, mega_dtype held, int64_t elements)
+{
+    mega_params_convert(u->params, gradient, held, packed, mega_params_acc_dtype(u->params), elements);
+}
+
+static void for_each_packed(const mega_update *u, const update_instruction *x, convert_gradient *convert)
+{
     char *at = u->scratch;
     for (int i = x->first_param; i < x->end_param; i++) {
         const int64_t elements = update_partial_elements(u, i);
         if (elements == 0 || elements > update_packed_elements(u)) continue;
         const int bucket = mega_params_get(u->params, i)->bucket;
-        const mega_dtype held = mega_params_grad_dtype(u->params, bucket);
-        if (into) mega_params_convert(u->params, at, acc, owned_gradient(u, i), held, elements);
-        else
-            mega_params_convert(u->params, owned_gradient(u, i), held, at, acc, elements);
-        at += (size_t)elements * mega_dtype_size(acc);
+        convert(u, at, owned_gradient(u, i), mega_params_grad_dtype(u->params, bucket), elements);
+        at += (size_t)elements * mega_dtype_size(mega_params_acc_dtype(u->params));
     }
 }
 
@@ -172,10 +179,10 @@ static mega_status run_sum_partial(mega_update *u, const update_instruction *x)
         return mega_comm_all_reduce(x->axis->comm, mega_params_get(u->params, x->first_param)->name,
                                     owned_gradient(u, x->first_param), x->count,
                                     mega_params_grad_dtype(u->params, x->bucket), MEGA_REDUCE_SUM);
-    copy_packed(u, x, true);
+    for_each_packed(u, x, pack_gradient);
     MEGA_TRY(mega_comm_all_reduce(x->axis->comm, "gradients of norms and biases", u->scratch, x->count, acc,
                                   MEGA_REDUCE_SUM));
-    copy_packed(u, x, false);
+    for_each_packed(u, x, unpack_gradient);
     return MEGA_OK;
 }
 

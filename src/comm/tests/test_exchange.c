@@ -112,9 +112,9 @@ static void rest(void)
 }
 
 /* Waits until `is` holds for the host of this rank, as rank 0 sees it. */
-static host_news wait_until(mega_world *w, int rank, bool (*is)(const host_news *))
+static host_status wait_until(mega_world *w, int rank, bool (*is)(const host_status *))
 {
-    host_news h = {0};
+    host_status h = {0};
     for (int i = 0; i < 100 * LIMIT_S; i++) {
         assert_true(exchange_host(w, rank, &h));
         if (is(&h)) return h;
@@ -124,18 +124,18 @@ static host_news wait_until(mega_world *w, int rank, bool (*is)(const host_news 
     return h;
 }
 
-static bool is_reached(const host_news *h)
+static bool is_reached(const host_status *h)
 {
     return h->reached;
 }
 
-static bool has_dead(const host_news *h)
+static bool has_dead(const host_status *h)
 {
     return h->dead >= 0;
 }
 
 /* A refusal is a sign of life. A thread that did not run counts that time as silence until the next refusal. */
-static bool refuses(const host_news *h)
+static bool refuses(const host_status *h)
 {
     return h->refusing > 0.5 && h->silent < 1;
 }
@@ -162,13 +162,13 @@ static void a_rank_of_another_host_is_read(void **state)
     record_view v;
     double stale;
     const int wanted[] = {1, 3};
-    host_news h = wait_until(w, 2, is_reached); /* the initial contact of each host */
+    host_status h = wait_until(w, 2, is_reached); /* the initial contact of each host */
     assert_string_equal(h.name, "node1");
     assert_int_equal(h.ranks, 2);
     assert_int_equal(h.rank[0], 2);
     assert_false(exchange_host(w, 1, &h));
     assert_false(exchange_read(w, 3, mega_time_now(), &v, &stale)); /* no rank has asked about rank 3 */
-    exchange_ask(w, wanted, 2);
+    exchange_query_start(w, wanted, 2);
     wait_for_record(w, 3, &v);
     assert_int_equal(v.rank, 3);
     assert_int_equal(v.step, 43);
@@ -179,7 +179,7 @@ static void a_rank_of_another_host_is_read(void **state)
     assert_string_equal(v.phase, "backward");
     assert_string_equal(v.group, "dp");
     assert_int_equal(exchange_find(w, has_dead), -1);
-    exchange_rest(w);
+    exchange_query_stop(w);
     assert_int_equal(exchange_find(w, is_reached), -1);
 }
 
@@ -188,7 +188,7 @@ static void hosts_may_speak_over_v6_alone(void **state)
     bench *b = *state;
     record_view v;
     if (b->place[2].addresses == 0) skip(); /* this machine has no IPv6 */
-    exchange_ask(&b->world[1], (const int[]){2}, 1);
+    exchange_query_start(&b->world[1], (const int[]){2}, 1);
     wait_for_record(&b->world[1], 2, &v);
     assert_int_equal(v.step, 42);
 }
@@ -200,16 +200,17 @@ static void a_dead_rank_and_who_tells_are_heard_of(void **state)
     record_view v;
     wait_for_greetings(b);
     atomic_store(&b->page[1]->ender, 3);
-    atomic_store(&b->page[0]->told, (int64_t)(mega_time_now() * 1e3) - 100);
+    atomic_store(&b->page[0]->first_report_ms, (int64_t)(mega_time_now() * 1e3) - 100);
     b->world[3].record->started = 1; /* pretends that another process has its process id now */
-    exchange_ask(w, (const int[]){2}, 1);
-    const host_news h = wait_until(w, 2, has_dead);
+    exchange_query_start(w, (const int[]){2}, 1);
+    const host_status h = wait_until(w, 2, has_dead);
     assert_int_equal(h.dead, 3);
     assert_int_equal(exchange_find(w, has_dead), 2);
     wait_for_record(w, 3, &v); /* its record comes with the answer */
     assert_int_equal(v.process, PROCESS_DEAD);
     assert_int_equal(atomic_load(&b->page[0]->ender), 3);
-    assert_true(llabs(atomic_load(&b->page[1]->told) - atomic_load(&b->page[0]->told)) < 1000 * LIMIT_S);
+    assert_true(llabs(atomic_load(&b->page[1]->first_report_ms) - atomic_load(&b->page[0]->first_report_ms)) <
+                1000 * LIMIT_S);
 }
 
 static void a_host_whose_ranks_are_gone_refuses(void **state)
@@ -217,7 +218,7 @@ static void a_host_whose_ranks_are_gone_refuses(void **state)
     bench *b = *state;
     mega_world *w = &b->world[0];
     wait_until(w, 2, is_reached);
-    exchange_ask(w, (const int[]){2}, 1);
+    exchange_query_start(w, (const int[]){2}, 1);
     exchange_close(&b->world[2]);
     exchange_close(&b->world[3]);
     wait_until(w, 2, refuses);

@@ -109,12 +109,12 @@ static void exchange_forget(record_exchange *x, const int *far, int count)
     for (int i = 0; i < count; i++) {
         bool was_wanted = false;
         for (int k = 0; k < x->num_wanted; k++) was_wanted |= x->host_of[x->wanted[k]] == x->host_of[far[i]];
-        host_news *n = &x->host[x->host_of[far[i]]].news;
+        host_status *n = &x->host[x->host_of[far[i]]].news;
         if (!was_wanted) n->silent = n->refusing = n->mute = 0;
     }
 }
 
-void exchange_ask(mega_world *w, const int *ranks, int count)
+void exchange_query_start(mega_world *w, const int *ranks, int count)
 {
     record_exchange *x = w->exchange;
     int far[WIRE_RANKS], n = 0;
@@ -132,9 +132,9 @@ void exchange_ask(mega_world *w, const int *ranks, int count)
     if (is_new) exchange_wake(x);
 }
 
-void exchange_rest(mega_world *w)
+void exchange_query_stop(mega_world *w)
 {
-    if (w->exchange != NULL && w->exchange->asks) exchange_ask(w, NULL, 0);
+    if (w->exchange != NULL && w->exchange->asks) exchange_query_start(w, NULL, 0);
 }
 
 /* ---- reading what was received ---- */
@@ -152,7 +152,7 @@ bool exchange_read(const mega_world *w, int rank, double now, record_view *out, 
     return heard.when > 0;
 }
 
-bool exchange_host(const mega_world *w, int rank, host_news *out)
+bool exchange_host(const mega_world *w, int rank, host_status *out)
 {
     record_exchange *x = w->exchange;
     if (x == NULL || rank < 0 || rank >= w->size || x->host_of[rank] == x->home) return false;
@@ -162,7 +162,7 @@ bool exchange_host(const mega_world *w, int rank, host_news *out)
     return true;
 }
 
-int exchange_find(const mega_world *w, bool (*is)(const host_news *news))
+int exchange_find(const mega_world *w, bool (*is)(const host_status *news))
 {
     record_exchange *x = w->exchange;
     int found = -1;
@@ -174,7 +174,7 @@ int exchange_find(const mega_world *w, bool (*is)(const host_news *news))
     return found;
 }
 
-int exchange_turn(const mega_world *w)
+int exchange_host_index(const mega_world *w)
 {
     return w->exchange == NULL ? 0 : w->exchange->home;
 }

@@ -11,7 +11,7 @@
 enum { EXCHANGE_HOST = 64 /* bytes of a host name */ };
 
 /* What is known about another host. The times run while it is queried, and restart with each wait. */
-typedef struct host_news {
+typedef struct host_status {
     const char *name;
     const int *rank; /* world ranks on that host, ascending */
     int ranks;
@@ -21,21 +21,21 @@ typedef struct host_news {
     double mute;     /* seconds without an answer */
     int dead;        /* a rank that it reports as dead; -1: none */
     int error;       /* errno of the last failed contact; 0: none */
-} host_news;
+} host_status;
 
 /* Collective over the world, after record_open has opened the page. If this rank gets no socket or no thread, the
  * other ranks are informed, and stall reports contain no answer of this rank. */
 mega_status exchange_open(mega_world *world);
 void exchange_close(mega_world *world);
 /* Queries the hosts of these ranks from now on; may be called again as the list grows. */
-void exchange_ask(mega_world *world, const int *ranks, int count);
-void exchange_rest(mega_world *world); /* stops querying until the next wait */
+void exchange_query_start(mega_world *world, const int *ranks, int count);
+void exchange_query_stop(mega_world *world); /* stops querying until the next wait */
 /* Returns the last record received of a rank, with `age` extended to now. False: none, or the rank is on this host. */
 bool exchange_read(const mega_world *world, int rank, double now, record_view *out, double *stale);
 /* Returns what is known about the host of this rank; false: it is this host. */
-bool exchange_host(const mega_world *world, int rank, host_news *out);
+bool exchange_host(const mega_world *world, int rank, host_status *out);
 /* Returns the first of the queried ranks for whose host `is` holds; -1: none. */
-int exchange_find(const mega_world *world, bool (*is)(const host_news *news));
-int exchange_turn(const mega_world *world); /* index of this host: the order in which hosts report */
+int exchange_find(const mega_world *world, bool (*is)(const host_status *news));
+int exchange_host_index(const mega_world *world); /* index of this host: the order in which hosts report */
 
 #endif

@@ -41,7 +41,7 @@ typedef struct far_host {
     bool wanted, sign;    /* this rank waits for one of its ranks; a sign of life since the last check */
     int refusals;         /* in a row */
     double opened;        /* when the last connection was opened */
-    host_news news;       /* protected by the mutex */
+    host_status news;     /* protected by the mutex */
 } far_host;
 
 typedef enum outbound_state { OUTBOUND_FREE, OUTBOUND_CONNECTING, OUTBOUND_ASKED, OUTBOUND_READY } outbound_state;

@@ -216,14 +216,14 @@ static host_connections look_at_connections(record_exchange *x, far_host *h, dou
     return all;
 }
 
-/* Advances the times of host_news by the time since the last check, unless the host gave the awaited sign. */
+/* Advances the times of host_status by the time since the last check, unless the host gave the awaited sign. */
 static void count_time(record_exchange *x, far_host *h, const host_connections *all, double now, double passed)
 {
     const bool connected = all->connected > 0;
     /* otherwise other hosts occupy all connections */
     const bool is_asked = all->count > 0 || now - h->opened < CONNECT_S;
     pthread_mutex_lock(&x->mutex);
-    host_news *n = &h->news;
+    host_status *n = &h->news;
     n->silent = h->sign ? 0 : n->silent + (is_asked ? passed : 0);
     n->refusing = h->refusals >= h->ranks && !connected ? n->refusing + passed : 0;
     n->mute += passed;

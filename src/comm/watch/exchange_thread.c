@@ -18,9 +18,9 @@ enum { STACK_BYTES = 256 << 10 };
 wire_head exchange_head(const record_exchange *x, wire_kind kind)
 {
     wire_head h = wire_head_of(kind, x->secret, x->world->rank);
-    const int64_t told = atomic_load(&x->world->page->told), ago = (int64_t)(mega_time_now() * 1e3) - told;
+    const int64_t told = atomic_load(&x->world->page->first_report_ms), ago = (int64_t)(mega_time_now() * 1e3) - told;
     h.ender = atomic_load(&x->world->page->ender);
-    if (told != 0 && ago >= 0) h.told_ms = ago;
+    if (told != 0 && ago >= 0) h.first_report_age_ms = ago;
     return h;
 }
 
@@ -30,10 +30,10 @@ void exchange_merge(record_exchange *x, const wire_head *head)
 {
     record_page *page = x->world->page;
     int nobody = 0;
-    int64_t told = atomic_load(&page->told);
-    const int64_t at = (int64_t)(mega_time_now() * 1e3) - head->told_ms;
+    int64_t told = atomic_load(&page->first_report_ms);
+    const int64_t at = (int64_t)(mega_time_now() * 1e3) - head->first_report_age_ms;
     if (head->ender != 0) atomic_compare_exchange_strong(&page->ender, &nobody, head->ender);
-    if (head->told_ms >= 0 && at > told) atomic_compare_exchange_strong(&page->told, &told, at);
+    if (head->first_report_age_ms >= 0 && at > told) atomic_compare_exchange_strong(&page->first_report_ms, &told, at);
 }
 
 /* ---- the loop ---- */

@@ -322,7 +322,7 @@ void record_take_back_core(mega_world *w)
 void record_wait_end(mega_world *w)
 {
     if (w->record == NULL) return;
-    exchange_rest(w);
+    exchange_query_stop(w);
     if (w->record->takes_cores) mega_seat_begin(&w->record->seat);
     w->record->num_missing = 0;
     w->record->since = mega_time_now();

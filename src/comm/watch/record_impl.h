@@ -29,11 +29,11 @@ struct mega_record {
 };
 
 typedef struct record_page {
-    uint64_t nonce;            /* identifies the world */
-    _Atomic int ender;         /* 1 + the rank that reports the failure and ends all ranks; 0: none */
-    _Atomic int64_t told;      /* time of the first report in milliseconds; 0: none */
-    _Atomic int stops;         /* a signal has asked a rank of the host to stop */
-    struct mega_record slot[]; /* by local rank */
+    uint64_t nonce;                  /* identifies the world */
+    _Atomic int ender;               /* 1 + the rank that reports the failure and ends all ranks; 0: none */
+    _Atomic int64_t first_report_ms; /* time of the first report; 0: none */
+    _Atomic int stops;               /* a signal has asked a rank of the host to stop */
+    struct mega_record slot[];       /* by local rank */
 } record_page;
 
 /* Collective: opens the page of the host and the exchange between hosts. If no page can be shared, each rank has its

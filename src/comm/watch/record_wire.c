@@ -10,7 +10,12 @@ enum { VERSION = 1 };
 
 wire_head wire_head_of(wire_kind kind, const unsigned char *secret, int rank)
 {
-    wire_head h = {.magic = MAGIC, .version = VERSION, .kind = (uint16_t)kind, .rank = rank, .told_ms = -1, .dead = -1};
+    wire_head h = {.magic = MAGIC,
+                   .version = VERSION,
+                   .kind = (uint16_t)kind,
+                   .rank = rank,
+                   .first_report_age_ms = -1,
+                   .dead = -1};
     memcpy(h.secret, secret, sizeof h.secret);
     return h;
 }
@@ -28,7 +33,7 @@ bool wire_head_is_good(const wire_head *h, wire_kind kind, const unsigned char *
     const int most = kind == WIRE_ASK ? WIRE_RANKS : WIRE_RANKS + 1;
     return h->magic == MAGIC && h->version == VERSION && h->kind == kind && same_secret(h->secret, secret) &&
            h->rank >= 0 && h->rank < ranks && h->ender >= 0 && h->ender <= ranks && h->dead >= -1 && h->dead < ranks &&
-           h->told_ms >= -1 && h->count >= 0 && h->count <= most;
+           h->first_report_age_ms >= -1 && h->count >= 0 && h->count <= most;
 }
 
 bool wire_ask_is_good(const wire_ask *ask, const unsigned char *secret, int ranks)

@@ -42,9 +42,9 @@ typedef struct wire_head {
     int32_t rank;                      /* the sender */
     /* 1 + the rank that reports the failure and ends all ranks; 0: none on this host */
     int32_t ender;
-    int64_t told_ms; /* milliseconds since the first report of this host; -1: none */
-    int32_t dead;    /* a dead rank of this host; -1: none */
-    int32_t count;   /* number of ranks asked about, or of records, that follow */
+    int64_t first_report_age_ms; /* milliseconds since the first report of this host; -1: none */
+    int32_t dead;                /* a dead rank of this host; -1: none */
+    int32_t count;               /* number of ranks asked about, or of records, that follow */
 } wire_head;
 _Static_assert(sizeof(wire_head) == 48, "the layout must not change between versions of the program");
 

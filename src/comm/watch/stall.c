@@ -41,13 +41,13 @@ static void ask_hosts(mega_world *w)
     chain_add(&c, w->record->missing, w->record->num_missing);
     for (int i = 0; i < c.count; i++)
         if (record_read(w, c.rank[i], &v, &stale) && stall_waits(&v)) chain_add(&c, v.missing, v.num_missing);
-    exchange_ask(w, c.rank, c.count);
+    exchange_query_start(w, c.rank, c.count);
 }
 
 /* Hosts report one after the other, so that each has heard of the earlier reports. */
 static double turn_s(const mega_world *w)
 {
-    const int turn = exchange_turn(w);
+    const int turn = exchange_host_index(w);
     return TURN_S * (turn < LAST_TURN ? turn : LAST_TURN);
 }
 
@@ -56,16 +56,17 @@ static double turn_s(const mega_world *w)
 /* Only one rank of a host reports. */
 static bool may_tell(const mega_world *w, double now)
 {
-    int64_t told = atomic_load(&w->page->told);
+    int64_t told = atomic_load(&w->page->first_report_ms);
     const int64_t ms = (int64_t)(now * 1e3);
-    return (told == 0 || ms - told > TELL_EVERY_MS) && atomic_compare_exchange_strong(&w->page->told, &told, ms);
+    return (told == 0 || ms - told > TELL_EVERY_MS) &&
+           atomic_compare_exchange_strong(&w->page->first_report_ms, &told, ms);
 }
 
 static void stall_tell(const comm_op *op, double now)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
-    w->watch.told = true;
+    w->watch.is_reported = true;
     if (!may_tell(w, now)) {
         if (w->report != NULL) w->report(w->report_user, false, NULL);
         return;
@@ -79,7 +80,7 @@ static void stall_tell(const comm_op *op, double now)
     mega_buffer_fini(&text);
 }
 
-void stall_end_by(mega_world *w, int rank)
+void stall_abort_by(mega_world *w, int rank)
 {
     int ender = 0;
     w->stalled = true;
@@ -91,22 +92,22 @@ void stall_end_by(mega_world *w, int rank)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
 }
 
-void stall_end(mega_world *w)
+void stall_abort(mega_world *w)
 {
-    stall_end_by(w, w->rank);
+    stall_abort_by(w, w->rank);
 }
 
-static bool is_lost(const host_news *h)
+static bool is_lost(const host_status *h)
 {
     return h->reached && h->silent > mega_world_host_timeout();
 }
 
-static bool is_gone(const host_news *h)
+static bool is_gone(const host_status *h)
 {
     return h->reached && h->refusing > GONE_S;
 }
 
-static bool has_dead(const host_news *h)
+static bool has_dead(const host_status *h)
 {
     return h->dead >= 0;
 }
@@ -114,7 +115,7 @@ static bool has_dead(const host_news *h)
 static loss find_loss(const mega_world *w)
 {
     loss l = {.dead = record_dead(w), .lost = -1};
-    host_news h;
+    host_status h;
     if (l.dead >= 0 || w->exchange == NULL) return l;
     if (exchange_host(w, exchange_find(w, has_dead), &h)) l.dead = h.dead;
     l.lost = exchange_find(w, is_lost);
@@ -126,7 +127,7 @@ static mega_status stall_end_wait(const comm_op *op, const loss *l)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
-    host_news h;
+    host_status h;
     w->lost_host = l->dead < 0 && l->lost >= 0 && exchange_host(w, l->lost, &h) && is_lost(&h);
     if (l->dead >= 0 || l->lost >= 0) stall_put_loss(&text, op, l);
     else {
@@ -136,11 +137,11 @@ static mega_status stall_end_wait(const comm_op *op, const loss *l)
     const mega_status st =
         MEGA_FAIL(MEGA_ERR_COMM, "%s", text.failed ? "a wait for another rank does not end" : text.data);
     mega_buffer_fini(&text);
-    stall_end(w);
+    stall_abort(w);
     return st;
 }
 
-void stall_lend(const comm_op *op)
+void stall_lend_core(const comm_op *op)
 {
     mega_world *w = op->comm->world;
     int missing[RECORD_MISSING];
@@ -154,10 +155,10 @@ void stall_begin(mega_world *w, double now)
     w->watch = (comm_watch){.looked = now};
 }
 
-void stall_over(mega_world *w)
+void stall_wait_ended(mega_world *w)
 {
-    if (w->watch.told && w->report != NULL) w->report(w->report_user, true, NULL);
-    w->watch.told = false;
+    if (w->watch.is_reported && w->report != NULL) w->report(w->report_user, true, NULL);
+    w->watch.is_reported = false;
 }
 
 /* Sums the time between checks, so that time during which this process itself was stopped does not count. */
@@ -171,7 +172,7 @@ static double waited_by_now(comm_watch *watch, const comm_op *op, double now)
     return watch->waited;
 }
 
-mega_status stall_look(const comm_op *op, double now)
+mega_status stall_poll(const comm_op *op, double now)
 {
     mega_world *w = op->comm->world;
     if (now - w->watch.looked < LOOK_EVERY_S || w->page == NULL) return MEGA_OK;
@@ -185,6 +186,6 @@ mega_status stall_look(const comm_op *op, double now)
     const loss l = find_loss(w);
     if (l.dead >= 0 || l.lost >= 0 || waited > limit + turn_s(w)) return stall_end_wait(op, &l);
     const double first = (limit < 2 * FIRST_TOLD_S ? limit / 2 : FIRST_TOLD_S) + turn_s(w);
-    if (!w->watch.told && waited > first && !is_patient(w)) stall_tell(op, now);
+    if (!w->watch.is_reported && waited > first && !is_patient(w)) stall_tell(op, now);
     return MEGA_OK;
 }

@@ -68,7 +68,7 @@ static void put_place(mega_buffer *out, const record_view *r)
 }
 
 /* Appends "host node1 (ranks 4-7, 12)". */
-static void put_host(mega_buffer *out, const host_news *h)
+static void put_host(mega_buffer *out, const host_status *h)
 {
     mega_buffer_printf(out, "host %s (rank%s ", h->name, h->ranks == 1 ? "" : "s");
     for (int i = 0; i < h->ranks;) {
@@ -82,7 +82,7 @@ static void put_host(mega_buffer *out, const host_news *h)
 }
 
 /* Appends why a host does not answer. */
-static void put_host_state(mega_buffer *out, const host_news *h)
+static void put_host_state(mega_buffer *out, const host_status *h)
 {
     put_host(out, h);
     if (!h->reached)
@@ -102,7 +102,7 @@ static void put_host_state(mega_buffer *out, const host_news *h)
 static bool put_rank(mega_buffer *out, const mega_world *w, int rank, chain *c)
 {
     record_view v;
-    host_news h;
+    host_status h;
     double stale;
     const bool is_far = exchange_host(w, rank, &h), is_known = record_read(w, rank, &v, &stale);
     if (!is_known && !is_far) {
@@ -159,7 +159,7 @@ void stall_put_loss(mega_buffer *out, const comm_op *op, const loss *l)
 {
     const mega_world *w = op->comm->world;
     chain c = {.count = 0};
-    host_news h;
+    host_status h;
     if (l->dead >= 0) put_rank(out, w, l->dead, &c);
     else if (exchange_host(w, l->lost, &h))
         put_host_state(out, &h);
