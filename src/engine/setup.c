@@ -165,8 +165,8 @@ static mega_status compare_as_given(mega_engine *e, mega_world *world)
 /* Collective over the world. The device of --device auto is decided by all ranks. */
 static mega_status agree_device(mega_engine *e, mega_world *world)
 {
-    if (e->own.as_given == NULL) return MEGA_OK;
-    mega_engine_settings *s = &e->own.as_given->engine;
+    if (e->owned.as_given == NULL) return MEGA_OK;
+    mega_engine_settings *s = &e->owned.as_given->engine;
     MEGA_TRY(mega_engine_agree_device(s, world));
     e->options.backend = s->backend.backend;
     return MEGA_OK;
