@@ -28,8 +28,8 @@ static bool is_measured(const step_clock *c)
     return c->e->memory.device == NULL || c->e->watch.monitor != NULL;
 }
 
-/* Ends the part that runs, and returns its seconds; NAN: nobody knows them. A device that is monitored has then done its
- * work, as with the timers of DeepSpeed and Megatron. */
+/* Ends the part that runs, and returns its seconds; NAN: nobody knows them. A device that is monitored has then done
+ * its work, as with the timers of DeepSpeed and Megatron. */
 static double part(step_clock *c)
 {
     const double began = c->mark;

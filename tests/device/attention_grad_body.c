@@ -1,8 +1,8 @@
 /* Between which two numbers each gradient of attention must be, up to what any kernel may differ (`allowed`). The
  * kernels of GPUs compute what the plain one does, but for two things that every kernel by tiles has, FlashAttention
  * too:
- * - delta, the sum of P dP over the keys of a query, is that of dout out over its channels, with `out` as it was stored,
- *   rounded to the type of the call (the CPU's kernel does the same);
+ * - delta, the sum of P dP over the keys of a query, is that of dout out over its channels, with `out` as it was
+ *   stored, rounded to the type of the call (the CPU's kernel does the same);
  * - in 16 bits P M and dS are rounded before the products with dout, keys and queries, for tensor cores take 16 bits.
  * Both are done here too, in double. What then remains is fp32: the error of a sum is up to some units of the sum of
  * the magnitudes of its terms. dS = P (M dP - delta) may be far smaller than these: of a query that sees one key it is
