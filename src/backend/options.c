@@ -21,7 +21,7 @@ static const mega_option_row kernels_rows[] = {
     {ROW("backend", backend, MEGA_OPTION_CHOICE), .fallback = "cpu", .choices = "cpu|plain|cuda", .resume = MEGA_RESUME_REPORTED, .help = "kernels: fast ones of the CPU, the plain ones that define each operation, or those of a GPU, which --device chooses"},
     {ROW("device", device, MEGA_OPTION_STRING), .fallback = "cpu", .alike = MEGA_ALIKE_NOT_NEEDED, .help = "what computes: cpu, cuda (a GPU for each rank of a host, shared if there are more ranks) or cuda:N; auto: as cuda where every rank has a GPU that can, else the CPU; megalith plan also takes the kind of a GPU that is elsewhere, such as h100"},
     {ROW("cuda-graph-impl", cuda_graph_impl, MEGA_OPTION_CHOICE), .fallback = "local", .choices = "local|none", .alike = MEGA_ALIKE_NOT_NEEDED, .help = "on a GPU: local records the launches of each forward and backward in a graph, which the host launches as one; none launches one by one, with the same bits"},
-    {ROW("matmul-library", matmul_library, MEGA_OPTION_STRING), .fallback = "auto", .alike = MEGA_ALIKE_NOT_NEEDED, .help = "on a GPU, what computes matrix products: auto is cuBLASLt where it is found, else own kernels; own, cublaslt, or the path of libcublasLt.so.13 or .12"},
+    {ROW("matmul-library", matmul_library, MEGA_OPTION_STRING), .fallback = "auto", .help = "on a GPU, what computes matrix products: auto is cuBLASLt where it is found, else own kernels; own, cublaslt, or the path of libcublasLt.so.13 or .12"},
 };
 const mega_option_section mega_backend_kernels_section = MEGA_SECTION("this machine", kernels_rows);
 // clang-format on

@@ -23,8 +23,8 @@ typedef struct fiber {
 } fiber;
 
 /* Gives a fiber a stack (the first time) and lets it begin with main at the next switch to it; main must call
- * fiber_begun first, and must not return. Fibers of different numbers begin at different offsets, for else a cache holds
- * the same lines of few of them. */
+ * fiber_begun first, and must not return. Fibers of different numbers begin at different offsets, for else a cache
+ * holds the same lines of few of them. */
 void fiber_begin(fiber *f, unsigned number, void (*main)(void));
 void fiber_begun(void);
 /* Saves the caller in `from` and goes on with `to`. */

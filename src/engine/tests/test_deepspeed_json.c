@@ -126,7 +126,7 @@ static const struct {
     {"apex_amp_level", "apex-amp-level", "O0", "\"O2\""},
     {"backend", "backend", "plain", "\"cpu\""},
     {"device", "device", "auto", "\"cpu\""},
-    {"matmul_library", "matmul-library", "own", "\"auto\""},
+    {"matmul_library", "matmul-library", "own", "\"cublaslt\""},
     {"cuda_graph_impl", "cuda-graph-impl", "none", "\"local\""},
     {"keep_checkpoints", "keep-checkpoints", "2", "3"},
     {"save_dtype", "save-dtype", "bf16", "\"fp16\""},
