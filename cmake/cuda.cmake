@@ -55,22 +55,10 @@ if(MEGA_CUDA_PTX)
     endforeach()
     add_custom_target(ptx ALL DEPENDS ${images})
 endif()
-add_executable(pack_images EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/pack_images.c)
-target_link_libraries(pack_images PRIVATE mega_zstd)
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.zst
-    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.zst
-        $<TARGET_FILE:pack_images> ${images}
-    DEPENDS ${images} pack_images ${CMAKE_SOURCE_DIR}/cmake/images.sh COMMENT "Packing the kernels for GPUs" VERBATIM)
-# The fuzzers link no kernel: a room with a generated source is built before each that stands on it (OPTIMIZE_DEPENDENCIES
-# drops only others), and the kernels would be five sixths of the fuzzers' build.
-if(NOT MEGA_FUZZ)
-    target_sources(mega_backend PRIVATE ${CMAKE_BINARY_DIR}/ptx/images.c)
-endif()
-
 find_program(MEGA_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 find_program(MEGA_PTXAS ptxas HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 mark_as_advanced(MEGA_NVCC MEGA_PTXAS)
-set(MEGA_CUDA_CHIPS "80;86;89;90" CACHE STRING "kinds of GPUs (sm_NN) for which the target cubins compiles")
+set(MEGA_CUDA_CHIPS "80;86;89;90" CACHE STRING "kinds of GPUs (sm_NN) for which nvcc compiles: target cubins")
 set(cubins "")
 set(spills "")
 set(spills_nvcc "")
@@ -94,6 +82,26 @@ foreach(source ${cuda_sources})
         endif()
     endforeach()
 endforeach()
+# Off: before such code is given away a person must have read the licence of the toolkit.
+option(MEGA_CUDA_CUBINS "have the code of nvcc for MEGA_CUDA_CHIPS in the program, besides the PTX: no driver compiles at the first start" OFF)
+set(packed_cubins "")
+if(MEGA_CUDA_CUBINS)
+    if(NOT MEGA_NVCC)
+        message(FATAL_ERROR "MEGA_CUDA_CUBINS=ON needs nvcc, which is not there: set CUDA_HOME, or MEGA_NVCC to its path")
+    endif()
+    set(packed_cubins ${cubins})
+endif()
+add_executable(pack_images EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/pack_images.c)
+target_link_libraries(pack_images PRIVATE mega_zstd)
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.zst
+    COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.zst
+        $<TARGET_FILE:pack_images> ${images} ${packed_cubins}
+    DEPENDS ${images} ${packed_cubins} pack_images ${CMAKE_SOURCE_DIR}/cmake/images.sh COMMENT "Packing the kernels for GPUs" VERBATIM)
+# The fuzzers link no kernel: a room with a generated source is built before each that stands on it (OPTIMIZE_DEPENDENCIES
+# drops only others), and the kernels would be five sixths of the fuzzers' build.
+if(NOT MEGA_FUZZ)
+    target_sources(mega_backend PRIVATE ${CMAKE_BINARY_DIR}/ptx/images.c)
+endif()
 add_custom_target(cubins DEPENDS ${cubins})
 add_custom_target(spills DEPENDS ${spills})
 add_custom_target(spills-nvcc DEPENDS ${spills_nvcc})
@@ -146,6 +154,16 @@ add_dependencies(device_test_ptx mega_software_cuda)
 if(TARGET ptx)
     add_dependencies(device_test_ptx ptx)
 endif()
+# Which of several images is loaded, of made-up cubins: packed as those of the program, which the test has in their place.
+set(cubin_folder ${CMAKE_BINARY_DIR}/tests/cubins)
+add_custom_command(OUTPUT ${cubin_folder}/images.c VERBATIM DEPENDS pack_images ${CMAKE_SOURCE_DIR}/cmake/images.sh ${device_folder}/make_cubins.sh
+    COMMAND sh ${device_folder}/make_cubins.sh ${cubin_folder} ${CMAKE_SOURCE_DIR}/cmake/images.sh $<TARGET_FILE:pack_images>)
+mega_test(${device_folder}/test_cubins.c device "base;backend")
+target_sources(device_test_cubins PRIVATE ${cubin_folder}/images.c)
+target_include_directories(device_test_cubins PRIVATE ${CMAKE_SOURCE_DIR}/src/backend/cuda)
+target_compile_definitions(device_test_cubins PRIVATE MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
+target_link_libraries(device_test_cubins PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(device_test_cubins mega_software_cuda)
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
 set(scripts models ranks calls failures plan measure)

@@ -376,7 +376,9 @@ static void say_host_work(const mega_engine *e)
 static void say_kernels(const mega_engine *e)
 {
     const mega_cuda_loaded k = mega_cuda_loaded_get(e->memory.device);
-    mega_info("%s: loaded %d files of kernels, %.2f MB, in %.2f s", e->memory.device->name, k.images,
+    char chip[16] = "PTX";
+    if (k.chip > 0) snprintf(chip, sizeof chip, "sm_%d", k.chip);
+    mega_info("%s: loaded %d files of kernels, %s, %.2f MB, in %.2f s", e->memory.device->name, k.images, chip,
               (double)k.bytes * 1e-6, k.seconds);
 }
 

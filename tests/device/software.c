@@ -117,6 +117,7 @@ static void settings_read(void)
     software.devices = devices_visible(software.devices);
     software.ends_at_report = setting("MEGA_SOFTWARE_CUDA_STOP", 0) != 0;
     software.version = (int)setting("MEGA_SOFTWARE_CUDA_VERSION", 12040);
+    software.capability = (int)setting("MEGA_SOFTWARE_CUDA_CAPABILITY", 80);
     calls_choose();
     device_threads((int)setting("MEGA_SOFTWARE_CUDA_THREADS", 1));
     seed_set(setting("MEGA_SOFTWARE_CUDA_SEED", 0));
@@ -359,14 +360,14 @@ cu_result cuDeviceGetPCIBusId(char *text, int bytes, cu_device device)
 cu_result cuDeviceGetAttribute(int *value, unsigned attribute, cu_device device)
 {
     const cu_result r = enter_device("cuDeviceGetAttribute", device);
-    static const int values[][2] = {{CU_MAX_THREADS_PER_BLOCK, DEVICE_MOST_THREADS},
-                                    {CU_MULTIPROCESSORS, 4},
-                                    {CU_CLOCK_KHZ, 1000000},
-                                    {CU_MEMORY_CLOCK_KHZ, 1000000},
-                                    {CU_MEMORY_BUS_BITS, 64},
-                                    {CU_CAPABILITY_MAJOR, 8},
-                                    {CU_CAPABILITY_MINOR, 0},
-                                    {CU_SHARED_BYTES_OPTIN, DEVICE_MOST_SHARED}};
+    const int values[][2] = {{CU_MAX_THREADS_PER_BLOCK, DEVICE_MOST_THREADS},
+                             {CU_MULTIPROCESSORS, 4},
+                             {CU_CLOCK_KHZ, 1000000},
+                             {CU_MEMORY_CLOCK_KHZ, 1000000},
+                             {CU_MEMORY_BUS_BITS, 64},
+                             {CU_CAPABILITY_MAJOR, software.capability / 10},
+                             {CU_CAPABILITY_MINOR, software.capability % 10},
+                             {CU_SHARED_BYTES_OPTIN, DEVICE_MOST_SHARED}};
     *value = 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if ((unsigned)values[i][0] == attribute) *value = values[i][1];

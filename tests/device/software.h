@@ -173,7 +173,7 @@ typedef struct software_state {
     int num_pinned;
     cu_stream stream[MOST_STREAMS]; /* NULL: none */
     struct CUctx_st context[8];
-    int devices, version;
+    int devices, version, capability;
     int place[8];         /* of each device among those of the host, some of which CUDA_VISIBLE_DEVICES leaves out */
     int instance;         /* of MIG, from 1 */
     bool is_instance;     /* of MIG */

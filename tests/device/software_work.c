@@ -254,7 +254,7 @@ static cu_result ptx_read(cu_module m, const char *text, const char **error)
         sscanf(target, ".target sm_%d", &capability) != 1)
         return CU_INVALID_PTX;
     if ((major + 4) * 1000 + minor * 10 > software.version) return CU_UNSUPPORTED_PTX_VERSION;
-    if (capability > 80) return CU_NO_BINARY_FOR_GPU;
+    if (capability > software.capability) return CU_NO_BINARY_FOR_GPU;
     for (const char *at = strstr(text, ".entry"); at != NULL; at = strstr(at + 1, ".entry")) {
         if ((m->names = realloc(m->names, (size_t)(m->count + 1) * sizeof *m->names)) == NULL) abort();
         if (sscanf(at, ".entry %127[A-Za-z0-9_$]", m->names[m->count]) != 1) continue;
@@ -265,9 +265,20 @@ static cu_result ptx_read(cu_module m, const char *text, const char **error)
     return CU_OK;
 }
 
+/* Its kind of chip is in the flags of its ELF header, since CUDA 13 (version 8 of the form) in the second byte. The
+ * code runs on chips of this generation that came later, too. */
+static cu_result cubin_read(cu_module m, const char *image)
+{
+    const int chip = (unsigned char)image[image[8] == 8 ? 49 : 48];
+    if (chip / 10 != software.capability / 10 || chip > software.capability) return CU_NO_BINARY_FOR_GPU;
+    m->has_all = true;
+    return CU_OK;
+}
+
 static cu_result image_read(cu_module m, const char *image, const char **error)
 {
-    if (memcmp(image, "\177ELF", 4) == 0 || strncmp(image, "// software device", 18) == 0) {
+    if (memcmp(image, "\177ELF", 4) == 0) return cubin_read(m, image);
+    if (strncmp(image, "// software device", 18) == 0) {
         m->has_all = true;
         return CU_OK;
     }

@@ -47,7 +47,7 @@ more=$(($(calls half cuLaunchKernel) - $(calls whole cuLaunchKernel)))
 [ $more -le 40 ] || note "gradients held in 16 bits: $more launches more in a step"
 
 # All kernels that a step launches are loaded before it: the last load fails before an iteration is logged.
-grep -q '^cuda:0: loaded [0-9]* files of kernels, [0-9.]* MB, in' without.log || note "no line says what was loaded"
+grep -q '^cuda:0: loaded [0-9]* files of kernels, PTX, [0-9.]* MB, in' without.log || note "no line says what was loaded"
 for optimizer in adam sgd lamb muon lion; do
     count $optimizer "${one[@]}" --optimizer $optimizer --log-interval 1
     last=$(calls $optimizer cuModuleLoadDataEx)

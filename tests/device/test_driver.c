@@ -205,7 +205,12 @@ static void modules(void **state)
     replaced(text, "sm_80", "sm_90");
     assert_int_equal(load(text, log, sizeof log), CU_NO_BINARY_FOR_GPU);
     assert_int_equal(load("no image", log, sizeof log), CU_INVALID_IMAGE);
-    ok(load("\177ELF", log, sizeof log));
+    char cubin[64] = "\177ELF";
+    cubin[8] = 8;
+    cubin[49] = 80;
+    ok(load(cubin, log, sizeof log));
+    cubin[49] = 86;
+    assert_int_equal(load(cubin, log, sizeof log), CU_NO_BINARY_FOR_GPU);
 }
 
 static cu_result launch(cu_function f, unsigned x, unsigned threads, unsigned shared, cu_stream s, void *args)

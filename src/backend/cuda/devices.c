@@ -58,10 +58,7 @@ mega_status mega_cuda_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_
 static mega_status look_at_gpu(int64_t ordinal, mega_cuda_driver *cuda, mega_cuda_info *out)
 {
     cu_device id;
-    if (mega_cuda_images_bytes == 0) {
-        cuda_images none = {.text = NULL};
-        return mega_cuda_images_open(&none);
-    }
+    MEGA_TRY(mega_cuda_images_exist());
     MEGA_TRY(mega_cuda_library_load(cuda));
     return mega_cuda_look_at(cuda, ordinal, &id, out);
 }

@@ -571,9 +571,10 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .mark = gpu_mark,
                               .seconds = gpu_seconds};
     pthread_mutex_init(&g->lock, NULL);
-    mega_status st = mega_cuda_images_open(&g->images);
+    mega_status st = mega_cuda_images_exist();
     if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);
     if (st == MEGA_OK) st = mega_cuda_look_at(&g->cuda, ordinal, &g->id, &gpu);
+    if (st == MEGA_OK) st = mega_cuda_images_open(&g->images, gpu.capability);
     if (st == MEGA_OK) snprintf(g->name, sizeof g->name, "cuda:%lld", (long long)ordinal);
     if (st == MEGA_OK) st = gpu_take(g);
     if (st == MEGA_OK) {

@@ -25,15 +25,15 @@ mega_status mega_cuda_look_at(const mega_cuda_driver *cuda, int64_t ordinal, cu_
 
 /* ---- images.c ---- */
 
-/* The program's PTX, NUL after each: "//@ NAME" is the first line of that of NAME.cu. Made by the build
- * (cmake/images.sh); bytes 0: there are none. */
+/* The program's kernels: the PTX, and perhaps the code of some kinds of chips. Made by the build (cmake/images.sh,
+ * which says how they are packed); bytes 0: there are none. */
 extern const unsigned char mega_cuda_images[];
 extern const size_t mega_cuda_images_bytes;
 
 enum { CUDA_MODULES = 128, CUDA_FUNCTIONS = 1024 /* a power of 2 */ };
 
 typedef struct cuda_images {
-    char *text; /* unpacked */
+    char *text; /* the part that is unpacked */
     size_t bytes;
     struct {
         const char *source;
@@ -49,7 +49,10 @@ typedef struct cuda_images {
     mega_cuda_loaded loaded;
 } cuda_images;
 
-mega_status mega_cuda_images_open(cuda_images *images);
+/* Fails if the program has no kernels. */
+mega_status mega_cuda_images_exist(void);
+/* Unpacks the code of this kind of GPU (90: 9.0), or else the PTX. Code that the driver refuses is replaced by PTX. */
+mega_status mega_cuda_images_open(cuda_images *images, int capability);
 void mega_cuda_images_close(cuda_images *images, const mega_cuda_driver *cuda);
 /* Loads an image, unless it is loaded. */
 mega_status mega_cuda_images_load(cuda_images *images, const mega_cuda_driver *cuda, const char *source);

@@ -15,12 +15,12 @@ enum { MEGA_CUDA_STAGING_BYTES = 4 << 20 };
  * kernels for GPUs, there is no driver or no such GPU, or it is too old; the message says what can be done. */
 MEGA_CHECK_RESULT mega_status mega_cuda_open(int64_t ordinal, mega_device **out);
 
-/* Loads what a call of a kernel launches, so that no step waits for it: the driver compiles the kernels of an image
- * when they are first loaded. `args` NULL: the whole image. */
+/* Loads what a call of a kernel launches, so that no step waits for it: the driver compiles the kernels of an image of
+ * PTX when they are first loaded. `args` NULL: the whole image. */
 MEGA_CHECK_RESULT mega_status mega_cuda_load(mega_device *device, mega_kernel_id id, const void *args);
 /* What has been loaded so far. */
 typedef struct mega_cuda_loaded {
-    int images;
+    int images, chip; /* chip 86: the code of sm_86; 0: PTX, which the driver compiles */
     size_t bytes;
     double seconds;
 } mega_cuda_loaded;
