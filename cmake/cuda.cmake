@@ -168,7 +168,7 @@ target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_C
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
 set(scripts models ranks calls failures plan measure)
 if(NOT MEGA_SANITIZE) # these are of kernels for GPUs, or of the watch
-    list(APPEND scripts images omitted library bits changes train check_gpu)
+    list(APPEND scripts images omitted library bits values changes train check_gpu)
 endif()
 foreach(script ${scripts})
     add_test(NAME device_test_${script} COMMAND bash ${device_folder}/test_${script}.sh)

@@ -38,8 +38,11 @@ compare "without the watch" "$plain" "$few"
 compare "with the watch" "$watched" "$few" MEGA_SOFTWARE_CUDA_SEED=5
 if grep -q '^MEGA_DEVICE_OTHER:FILEPATH=/' "$MEGA_BUILD/CMakeCache.txt"; then
     cmake --build "$MEGA_BUILD" --target software-device-other >"$work/out" 2>&1 || { cat "$work/out"; note "the other compiler fails"; }
-    for threads in $([ -z "$is_whole" ] && echo 2 || echo 1 2); do
-        compare "another compiler, $threads threads" "$other" '*' MEGA_SOFTWARE_CUDA_SEED=9 MEGA_SOFTWARE_CUDA_THREADS="$threads"
+    for seed in $([ -z "$is_whole" ] && echo 9 || echo "$seeds"); do
+        for threads in $([ -z "$is_whole" ] && echo 2 || echo 1 2); do
+            compare "another compiler, seed $seed, $threads threads" "$other" '*' MEGA_SOFTWARE_CUDA_SEED="$seed" \
+                MEGA_SOFTWARE_CUDA_THREADS="$threads"
+        done
     done
 else
     echo "there is no other compiler"
