@@ -170,6 +170,19 @@ static double bytes_computed(const mega_graph *g, const instruction *op)
     return bytes;
 }
 
+static mega_status read_ignored(mega_model_parts *p, const mega_graph *g)
+{
+    p->ignored = mega_calloc((size_t)g->names.num_named + 1, sizeof *p->ignored);
+    for (int i = 0; p->ignored != NULL && i < g->names.num_named; i++) {
+        const graph_tensor *t = &g->tensor[g->names.named[i].tensor];
+        if (!t->has_ignored) continue;
+        p->ignored[p->num_ignored] = (ignored_label){mega_strdup(g->names.named[i].name), t->ignored};
+        if (p->ignored[p->num_ignored++].input == NULL) break;
+    }
+    if (p->ignored != NULL && (p->num_ignored == 0 || p->ignored[p->num_ignored - 1].input != NULL)) return MEGA_OK;
+    return MEGA_FAIL(MEGA_ERR_MEMORY, "model: no memory for the names of %d inputs", g->names.num_named);
+}
+
 static mega_status model_walk(mega_model_parts *p, mega_graph *g)
 {
     mega_flow flow = {.x = mega_none()};
@@ -203,7 +216,7 @@ static mega_status model_walk(mega_model_parts *p, mega_graph *g)
     p->request = g->walk.request;
     p->num_requests = g->walk.num_requests;
     g->walk.request = NULL;
-    return MEGA_OK;
+    return read_ignored(p, g);
 }
 
 /* ---- the cut ---- */
@@ -353,8 +366,9 @@ void mega_model_parts_destroy(mega_model_parts *p)
 {
     if (p == NULL) return;
     mega_params_destroy(p->params);
+    for (int i = 0; i < p->num_ignored; i++) mega_free(p->ignored[i].input);
     MEGA_FREE(p->first, p->flops, p->masked_flops, p->ops_hash, p->elements, p->border, p->bytes, p->has_head,
-              p->recomputes, p->region, p->request, p);
+              p->recomputes, p->region, p->request, p->ignored, p);
 }
 
 /* ---- results of the walk ---- */

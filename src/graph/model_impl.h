@@ -17,6 +17,12 @@ typedef struct layer_border {
     border_value value[MEGA_FLOW_VALUES];
 } layer_border;
 
+/* A label that a layer of the model takes out of all losses of an input, also of those in other parts. */
+typedef struct ignored_label {
+    char *input;
+    int32_t label;
+} ignored_label;
+
 struct mega_model_parts {
     mega_model model;
     const mega_layout *layout;
@@ -32,7 +38,8 @@ struct mega_model_parts {
     int *region;            /* number of the recomputed region of the layer, from 1 in each part; 0: it is in none */
     layer_border *border;   /* [num_layers + 1]: the values that enter each layer */
     param_request *request; /* by layer */
-    int num_requests;
+    ignored_label *ignored;
+    int num_requests, num_ignored;
 };
 
 static inline const char *model_name(const mega_model *m)

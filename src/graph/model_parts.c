@@ -140,6 +140,15 @@ static mega_status check_declared(const mega_model_parts *p, int declared, const
         mega_params_get(params, declared)->name, model_name(&p->model));
 }
 
+/* Takes from the losses of this part the labels that any layer of the model ignores. */
+static void ignore_labels(const mega_model_parts *p, mega_graph *g)
+{
+    for (int i = 0; i < p->num_ignored; i++)
+        for (int k = 0; k < g->names.num_named; k++)
+            if (strcmp(p->ignored[i].input, g->names.named[k].name) == 0)
+                mega_graph_ignore(g, (mega_tensor){g->names.named[k].tensor}, p->ignored[i].label);
+}
+
 mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_mode mode, mega_graph *g)
 {
     const int first = p->first[part], end = p->first[part + 1];
@@ -157,6 +166,7 @@ mega_status mega_model_parts_describe(const mega_model_parts *p, int part, mega_
         if (mode == MEGA_TRAIN && model_ends_region(p, l, end)) mega_graph_region_end(g);
     }
     parts_leave(p, end, mode, g, &flow);
+    ignore_labels(p, g);
     MEGA_TRY(mega_graph_status(g));
     return check_declared(p, declared, g->params);
 }

@@ -1,6 +1,6 @@
 /* Tests, on two ranks in several layouts, labels whose rows a model weighs by a value that it computes: those in rows
  * of weight 0 change nothing, and one in another row ends the step of all ranks with the same message, which names its
- * sample. */
+ * sample. A class that one layer ignores is ignored by the losses of all layers, in whatever stages they are. */
 #include "api_model.h"
 #include "rank_calls.h"
 
@@ -16,16 +16,27 @@ typedef struct layout {
     bool has_slabs; /* sequence parallelism */
 } layout;
 
-static int32_t label;
+static int32_t label, ignored = -1; /* a class that the head ignores, where there is an early loss; -1: none */
 static float weight;
+
+static const mega_vocab_loss_options vocab = {.vocab_size = API_IDS,
+                                              .table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
+
+static void describe_early(const mega_builder *b, const void *self, mega_flow *f)
+{
+    api_embed(b, self, f);
+    if (ignored < 0) return;
+    const mega_tensor labels = mega_input(b, "labels", MEGA_I32, API_SEQ, 0);
+    const mega_tensor mask = mega_input(b, "loss_mask", MEGA_F32, API_SEQ, 0);
+    mega_loss_add(b, "early", mega_vocab_loss(b, "early", f->x, labels, mask, &vocab).loss, 0.5);
+}
 
 static void describe_head(const mega_builder *b, const void *self, mega_flow *f)
 {
-    static const mega_vocab_loss_options vocab = {.vocab_size = API_IDS,
-                                                  .table = {.init = MEGA_INIT_NORMAL, .init_std = 0.4}};
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, API_SEQ, 0);
     const mega_tensor mask = mega_scale(b, mega_input(b, "loss_mask", MEGA_F32, API_SEQ, 0), 1);
     (void)self;
+    if (ignored >= 0) mega_ignore_label(b, labels, ignored);
     mega_loss_add(b, "loss", mega_vocab_loss(b, "head", f->x, labels, mask, &vocab).loss, 1);
 }
 
@@ -43,7 +54,7 @@ static mega_status read_sample(void *user, int64_t index, mega_sample *s)
     return mega_sample_set_i32(s, "labels", labels, API_SEQ);
 }
 
-static const mega_layer layers[] = {{"net", api_embed, NULL, 1, "embed"},
+static const mega_layer layers[] = {{"net", describe_early, NULL, 1, "embed"},
                                     {"net.h.%d", api_block, NULL, 2, "block"},
                                     {"net", describe_head, NULL, 1, "head"}};
 #define MODEL \
@@ -130,13 +141,17 @@ static int differs(const char *name, const double found[2], const double expecte
     return 1;
 }
 
-/* Returns how many results of a layout are wrong; `masked` are the losses of one rank. */
-static int check_layout(mega_world *world, const layout *l, const double masked[2])
+/* Returns how many results of a layout are wrong; `masked` and `ignoring` are the losses of one rank. */
+static int check_layout(mega_world *world, const layout *l, const double masked[2], const double ignoring[2])
 {
     static const char said[] = "label 16 (sample 3, row 5 of the micro-batch); expected 0 to 15, one of 16 classes";
     const char *name = l->option != NULL ? l->option : "dp";
     double loss[2];
     int wrong = 0;
+    ignored = 4;
+    need(train_together(world, l, 4, 1, loss));
+    wrong += differs(name, loss, ignoring);
+    ignored = -1;
     need(train_together(world, l, 4, 0, loss));
     wrong += differs(name, loss, masked);
     need(train_together(world, l, API_IDS, 0, loss));
@@ -158,13 +173,18 @@ int main(void)
                                  {"4", "--tensor-model-parallel-size", "2", true},
                                  {"4", "--pipeline-model-parallel-size", "2", false}};
     mega_world *world = NULL;
-    double masked[2], counted[2];
+    double masked[2], counted[2], early[2], ignoring[2];
     int failures = 0;
     need(mega_world_create(NULL, &world));
     train_alone(4, 0, masked);
     train_alone(4, 1, counted);
-    failures += masked[0] == counted[0];
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) failures += check_layout(world, &all[i], masked);
+    ignored = API_IDS - 1; /* (a label that few rows have) */
+    train_alone(4, 1, early);
+    ignored = 4;
+    train_alone(4, 1, ignoring);
+    ignored = -1;
+    failures += masked[0] == counted[0] || early[0] == ignoring[0];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) failures += check_layout(world, &all[i], masked, ignoring);
     mega_world_destroy(world);
     return failures == 0 ? 0 : 1;
 }

@@ -258,7 +258,8 @@ mega_tensor mega_batch_norm(const mega_builder *b, const char *name, mega_tensor
  * value that the model computes; that of mega_row_cross_entropy is what mega_mul multiplies its result by and what
  * mega_sum weights it by, if every use of it is weighted alike. Metrics of labels that have a loss count its rows.
  *
- * mega_ignore_label gives the labels of an input (mega_input) another label to ignore; it may be a class. */
+ * mega_ignore_label gives the labels of an input (mega_input) another label to ignore, which may be a class, in all
+ * layers of the model. */
 void mega_ignore_label(const mega_builder *b, mega_tensor labels, int32_t label);
 
 /* Softmax cross-entropy of logits [n, classes] against labels [n] (I32). weights is [n] F32, or mega_none() for
