@@ -188,8 +188,8 @@ void mega_engine_destroy(mega_engine *e)
         return;
     }
     mega_reader_destroy(e->data.reader);
-    /* other ranks may still read this rank's memory, and the groups of an exchange outlive it; ranks that have agreed
-     * on a failure have all begun the same ones (mega_update_step.is_cut) */
+    /* other ranks may still read this rank's memory, and the groups of an exchange must outlive it; ranks that have
+     * agreed on a failure have all begun the same ones (mega_update_step.is_cut) */
     (void)mega_update_wait(e->update);
     engine_monitor_close(e);
     engine_close_runs(e);

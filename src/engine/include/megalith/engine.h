@@ -197,8 +197,8 @@ typedef struct mega_step_result {
     int64_t grad_zeros;
     double lr, weight_decay; /* used by this update */
     int64_t samples, tokens, micro_batches;
-    /* Seconds, summed over micro-batches; these three, waiting_s and reduce_s are NAN on a GPU that no monitor makes
-     * wait after each part: it is given the whole step ahead, and a profile has its times. */
+    /* Seconds, summed over micro-batches. These three, waiting_s and reduce_s are NAN on a GPU without a monitor: it is
+     * given the whole step ahead, and a profile has its times. */
     double forward_s, backward_s, optimizer_s;
     double waiting_s; /* seconds spent waiting for other pipeline stages between passes */
     /* Seconds in which this rank only summed gradients and losses over the ranks, or waited for a rank that was late:

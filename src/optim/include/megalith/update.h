@@ -52,7 +52,7 @@ typedef struct mega_update_step {
     double clip_factor, grad_factor;
     int64_t update; /* number of this update, from 1 */
     mega_update_verdict verdict;
-    /* The last run of MEGA_UPDATE_APPLY failed on this rank, and not by its check, on which ranks agree: others may
+    /* The last run of MEGA_UPDATE_APPLY failed on this rank, and not in its check, on which ranks agree: others may
      * have begun exchanges that this rank has not, so the world has to end (mega_world_abort). */
     bool is_cut;
 } mega_update_step;
