@@ -20,11 +20,11 @@ mega_status engine_evaluate_batch(mega_engine *e, mega_loss_sums *sums);
 mega_status engine_save(mega_engine *e, const mega_engine_save_options *o);
 mega_status engine_load(mega_engine *e, mega_checkpoint *c, const mega_engine_load_options *o, mega_engine_loaded *out);
 /* call_checks.c. The checks return MEGA_ERR_USAGE for a wrong call. engine_agree is collective: if one rank fails, or
- * its device, all return its error. (In a world of one rank it does not wait for the device.) It then returns that error
- * at once, without communication, until the failure is forgotten, so that nested calls return on all ranks.
- * engine_agree_read does so only where there are devices, after all ranks have read from them. Every public call begins
- * with engine_begin_call, which forgets an earlier failure, agrees, and waits until the weights of the last update have
- * arrived. A device that has failed stays so: the call then ends on all ranks. */
+ * its device, all return its error. (In a world of one rank it does not wait for the device.) It then returns that
+ * error at once, without communication, until the failure is forgotten, so that nested calls return on all ranks.
+ * engine_agree_read does so only where there are devices, after all ranks have read from them. Every public call
+ * begins with engine_begin_call, which forgets an earlier failure, agrees, and waits until the weights of the last
+ * update have arrived. A device that has failed stays so: the call then ends on all ranks. */
 mega_status engine_agree(const mega_engine *e, mega_status st);
 mega_status engine_agree_read(const mega_engine *e);
 mega_status engine_begin_call(const mega_engine *e, mega_status st);

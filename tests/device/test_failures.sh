@@ -77,12 +77,14 @@ zero2 cuLaunchKernel:107
 zero2 cuLaunchKernel:281
 zero2 cuMemcpyDtoHAsync_v2:9
 zero3 cuLaunchKernel:165
+labels cuMemcpyDtoHAsync_v2:7
 tp cuLaunchKernel:223
 pp cuLaunchKernel:136"
 if [ -n "${MEGA_DEVICE_SEEDS:-}" ]; then
     # not where tp and pp make their first exchanges: a GPU that has failed gives no pinned memory, and the world ends
-    rows=$(for from in dp:20 zero2:20 zero3:20 tp:60 pp:80; do
-        seq -f "${from%:*} cuLaunchKernel:%g" "${from#*:}" 13 420
+    rows=$(for from in dp:20 zero2:20 zero3:20 tp:60 pp:80 labels:20; do
+        seq -f "${from%:*} cuLaunchKernel:%g" "${from#*:}" 13 190
+        seq -f "${from%:*} cuMemcpyDtoHAsync_v2:%g" 4 20
     done)
 fi
 while read -r layout call; do
