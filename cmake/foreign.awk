@@ -61,6 +61,7 @@ function row(head, remark,   count, word, i, at, key, given, text) {
         if (key in given) mistake(key " is given twice")
         given[key] = at > 0 ? substr(word[i], at + 1) : ""
         if (word[i] == "folds-case") text = text ", .folds_case = true"
+        else if (word[i] == "not-on-gpu") text = text ", .not_on_gpu = true"
         else if (at == 0) mistake("\"" word[i] "\" is not of the form key=value; a remark follows \" : \"")
         else text = text ", " member_of(key, given[key])
     }

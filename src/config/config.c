@@ -116,6 +116,11 @@ bool mega_options_says(const mega_options *o, const char *dest, mega_option_sour
            (entry->is_auto && source == MEGA_SET_BY_JSON);
 }
 
+const char *mega_options_not_on_gpu(const mega_options *o)
+{
+    return o->not_on_gpu;
+}
+
 bool mega_options_was_set(const mega_options *o, const char *dest)
 {
     const mega_option_source source = mega_options_set_by(o, dest);

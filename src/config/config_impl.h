@@ -93,8 +93,9 @@ struct mega_options {
     json_given *given;     /* the keys of the JSON that are not blocks */
     size_t num_given;
     int64_t given_capacity;
-    bool json_is_unread; /* the JSON could not be read: options that seem missing may be in it */
-    const char *preset;  /* "--preset gpt2" */
+    bool json_is_unread;    /* the JSON could not be read: options that seem missing may be in it */
+    const char *preset;     /* "--preset gpt2" */
+    const char *not_on_gpu; /* what was given of rows with not_on_gpu; NULL: nothing */
 };
 
 /* problem.c: mistakes, and notes on options given. */
@@ -102,6 +103,8 @@ struct mega_options {
 void options_problem_from_error(mega_options *o);
 /* Logs one line for each reason why given options have no effect. */
 void options_note_without_effect(mega_options *o);
+/* Keeps what was given of a row with not_on_gpu, for rules; `text` NULL: a switch. */
+void options_note_not_on_gpu(mega_options *o, const mega_option_row *row, const char *given, const char *text);
 
 /* value.c: converts text to a field's value and back. mega_value_check returns the reason why a text is invalid,
  * allocated in the arena, or NULL if it is valid. */

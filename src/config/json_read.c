@@ -155,10 +155,11 @@ static void set_option(json_reader *r, const json_item *item, size_t index, cons
 }
 
 /* Notes a key that changes nothing; not if it only switches something off. */
-static void add_idle(json_reader *r, const json_item *item, const char *text, const char *reason)
+static void add_idle(json_reader *r, const json_item *item, const char *text, const mega_option_row *row)
 {
+    options_note_not_on_gpu(r->o, row, place(r, item), text);
     if (mega_option_word_in("false|none|no", text, NULL) || r->num_idle == ROW_COUNT(r->idle)) return;
-    r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), reason};
+    r->idle[r->num_idle++] = (idle_key){mega_options_text(r->o, "\"%s\"", item->path), row->remark};
 }
 
 /* Sets the option whose name is the first `length` bytes of `name`. */
@@ -200,7 +201,7 @@ static void set_by_case(json_reader *r, const json_item *item, const mega_option
         mega_options_text(r->o, "%.*s", option < all ? (int)(all - option - 1) : 0, at + option + 1)};
     if (option < all) set_named(r, item, at, option, one, 1);
     else
-        add_idle(r, item, value, row->remark);
+        add_idle(r, item, value, row);
 }
 
 /* Keeps the text of a value for rules that ask for it (mega_options_json_value). */
@@ -243,7 +244,7 @@ static void take_leaf(json_reader *r, const json_item *item, const json_key_walk
             set_named(r, item, row->successor, strlen(row->successor), texts, count);
         break;
     case MEGA_ANSWER_NO_EFFECT:
-        if (checks_values(r, item, row, texts, count)) add_idle(r, item, texts[0], row->remark);
+        if (checks_values(r, item, row, texts, count)) add_idle(r, item, texts[0], row);
         break;
     case MEGA_ANSWER_NOT_IMPLEMENTED:
     case MEGA_ANSWER_REFUSED:
@@ -284,6 +285,7 @@ static void take_renamed(json_reader *r, const json_item *item, const mega_optio
     const char *names = "", *parts = row->cases != NULL
                                          ? json_case_of(r->o, row, texts[0], json_is_boolean(item->value), &names)
                                          : NULL;
+    if (row->cases != NULL && parts != NULL) options_note_not_on_gpu(r->o, row, place(r, item), texts[0]);
     if (row->cases != NULL && parts == NULL) refuse_word(r, item, row, texts[0], names);
     else if (parts != NULL)
         take_parts(r, item, parts, NULL, 0, depth);
@@ -303,6 +305,7 @@ static void take_as(json_reader *r, const json_item *item, size_t index, const m
     case MEGA_ANSWER_RENAMED: take_renamed(r, item, row, texts, count, depth); break;
     case MEGA_ANSWER_NO_EFFECT:
         if (!checks_values(r, item, row, texts, count)) break;
+        options_note_not_on_gpu(o, row, place(r, item), texts[0]);
         if (row->remark == NULL || strcmp(texts[0], "false") == 0 || r->num_idle == ROW_COUNT(r->idle)) break;
         if (row->neutral != NULL && mega_value_is_neutral(row, texts[0])) break;
         r->idle[r->num_idle++] = (idle_key){mega_options_text(o, "\"%s\"", item->path), row->remark};

@@ -139,6 +139,7 @@ static void apply_renamed(parser *p, const mega_option_row *row, const char *typ
         const char *parts = parts_of_case(row, values[0]);
         if (parts != NULL) {
             const char *given = mega_options_text(p->o, "%s %s", typed, values[0]);
+            options_note_not_on_gpu(p->o, row, given, values[0]);
             note_case(p, given, parts);
             apply_parts(p, parts, given, values, 0, position);
         } else {
@@ -208,6 +209,7 @@ static void apply(parser *p, size_t index, const char *typed, const char *const 
         const char *reason = NULL;
         for (size_t i = 0; i < count && reason == NULL; i++) reason = mega_value_check(p->o, row, values[i]);
         if (reason != NULL) mega_options_mistake(p->o, "%s: %s", typed, reason);
+        options_note_not_on_gpu(p->o, row, typed, text);
         return;
     }
     apply_value(p, index, typed, values, count);

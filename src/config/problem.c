@@ -171,6 +171,13 @@ static const char *why_without_effect(mega_options *o, const mega_option_row *ro
     return row->alone != NULL ? mega_options_text(o, "--%s is 1", row->alone) : row->remark;
 }
 
+void options_note_not_on_gpu(mega_options *o, const mega_option_row *row, const char *given, const char *text)
+{
+    const bool asks_not = text != NULL && strchr("fFnN0", text[0]) != NULL; /* false, no, none, 0 */
+    if (!row->not_on_gpu || asks_not) return;
+    o->not_on_gpu = o->not_on_gpu != NULL ? mega_options_text(o, "%s, %s", o->not_on_gpu, given) : given;
+}
+
 void options_note_without_effect(mega_options *o)
 {
     const size_t count = o->table.count;

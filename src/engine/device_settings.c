@@ -63,7 +63,10 @@ void mega_engine_derive_device(mega_engine_settings *s)
     const bool is_wanted = !mega_options_was_set(s->options, "backend") && (is_auto(b) || number >= 0) && !b->fp64;
     if (!is_wanted && b->backend != MEGA_BACKEND_CUDA) return;
     b->gpu = device_is_elsewhere(s) ? 0 : strchr(b->device, ':') != NULL && number >= 0 ? number : gpu_of_rank(s);
-    s->gpus.may_take = is_wanted && is_auto(b) && !s->gpus.is_known;
+    const char *only_cpu = is_auto(b) ? mega_options_not_on_gpu(s->options) : NULL;
+    s->gpus.may_take = is_wanted && is_auto(b) && !s->gpus.is_known && only_cpu == NULL;
+    if (only_cpu != NULL)
+        snprintf(s->gpus.missing, sizeof s->gpus.missing, "%s: nothing is offloaded from a GPU yet", only_cpu);
     if (is_wanted && !is_auto(b)) b->backend = MEGA_BACKEND_CUDA;
 }
 
@@ -82,7 +85,16 @@ void mega_engine_rule_device(mega_engine_settings *s)
                              mega_options_origin(s->options, "matmul_library"));
     const bool is_gpu = gpu_number(b->device) >= 0 || device_is_elsewhere(s);
     const char *device = mega_options_origin(s->options, "device");
+    const char *only_cpu = mega_options_not_on_gpu(s->options);
     if (!is_gpu && !is_auto(b) && strcmp(b->device, "cpu") != 0) refuse_name(s);
+    if (b->backend == MEGA_BACKEND_CUDA && only_cpu != NULL)
+        mega_options_problem(s->options, MEGA_ERR_UNSUPPORTED,
+                             "%s: with a GPU nothing is moved to the memory of the host yet; leave it out, or give "
+                             "--device cpu",
+                             only_cpu);
+    if (b->backend == MEGA_BACKEND_CUDA && b->no_pack_weights)
+        mega_options_warn(s->options, "no effect here: %s: products on a GPU pack no weights",
+                          mega_options_origin(s->options, "no_pack_weights"));
     if (is_gpu && b->backend != MEGA_BACKEND_CUDA)
         mega_options_problem(s->options, MEGA_ERR_USAGE,
                              "%s and %s: a GPU runs neither the plain kernels nor those of the CPU, and does not "

@@ -95,6 +95,19 @@ for call in $calls; do
 done
 
 refuses "double" '--device cuda|--fp64|does not compute in double' pretrain_gpt "${small[@]}" --device cuda --fp64
+# What asks for the host's memory beside that of a GPU is refused, whoever asks for it; `none` asks for nothing.
+printf '{"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "%s"}}}' cpu >offload.json
+for asks in --optimizer-cpu-offload --checkpoint-in-cpu --cpu-optimizer '--deepspeed_config offload.json'; do
+    # shellcheck disable=SC2086  # two words
+    refuses "$asks" 'cpu|with a GPU nothing is moved to the memory of the host yet' pretrain_gpt "${small[@]}" \
+        --device cuda $asks --dry-run
+    # shellcheck disable=SC2086
+    "$MEGALITH" pretrain_gpt "${small[@]}" --device auto $asks --dry-run >auto.log 2>&1 || note "auto $asks: $(tail -2 auto.log)"
+    grep -q '^computing on the CPU: .*: nothing is offloaded from a GPU yet$' auto.log || note "auto $asks: $(grep computing auto.log)"
+done
+sed -i s/cpu/none/ offload.json
+"$MEGALITH" pretrain_gpt "${small[@]}" --device cuda --deepspeed_config offload.json --dry-run >none.log 2>&1 ||
+    note "a JSON that offloads to none: $(tail -2 none.log)"
 refuses "a number" '--device gpu|expected cpu, cuda, cuda:N or auto' pretrain_gpt "${small[@]}" --device gpu
 refuses "GPU 3" 'cuda:3|shows 1 GPU' pretrain_gpt "${small[@]}" --device cuda:3
 MEGA_CUDA_LIBRARY=/no-such.so refuses "no driver" 'MEGA_CUDA_LIBRARY: /no-such.so' pretrain_gpt "${small[@]}" --device cuda

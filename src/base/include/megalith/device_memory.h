@@ -28,7 +28,9 @@ typedef struct mega_device_part {
 } mega_device_part;
 typedef struct mega_recorded {
     int64_t recordings, launches; /* launches: of kernels, in all of them */
-    size_t bytes;                 /* memory of the device that they took */
+    /* by so much its free memory fell while they were made: a driver does not say how much of it is this process's, so
+     * what other processes took meanwhile is in it */
+    size_t bytes;
 } mega_recorded;
 
 struct mega_device {

@@ -95,6 +95,9 @@ typedef struct mega_option_row {
     /* for RENAMED, by value: "bf16:bf16|cosine:lr-decay-style=cosine|no:"; other values are not implemented */
     const char *cases;
     const char *alone; /* for NO_EFFECT: the option (--…-parallel-size) whose number of ranks must be 1 */
+    /* for NO_EFFECT and RENAMED by value: it asks for memory of the host, unless its value is false, none or the like,
+     * and is refused where a GPU computes */
+    bool not_on_gpu;
     const char *help;  /* meaning */
     const char *value; /* name of its value in --help; NULL: "VALUE" */
     const char

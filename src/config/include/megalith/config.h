@@ -154,6 +154,9 @@ bool mega_options_is_auto(const mega_options *o, const char *dest);
 /* Returns the text of the value that the JSON gives for a key ("optimizer.type"), without quotation marks; NULL:
  * none. */
 const char *mega_options_json_value(const mega_options *o, const char *path);
+/* Returns what the user gave of the options that ask for memory of the host beside that of a GPU (not_on_gpu), as it
+ * was given, with commas between; NULL: none. */
+const char *mega_options_not_on_gpu(const mega_options *o);
 /* Whether a JSON was read. */
 bool mega_options_has_json(const mega_options *o);
 /* Sets an option that nobody has set to DeepSpeed's default, given as text. Returns false if somebody has. */
