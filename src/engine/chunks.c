@@ -3,6 +3,7 @@
 #include "engine_build.h"
 #include "engine_losses.h"
 #include "engine_step.h"
+#include "megalith/cuda.h"
 
 /* The chunks of this rank share the communication requests that a single program would have. */
 static int most_requests(const mega_engine *e)
@@ -80,6 +81,7 @@ static mega_status build_program(mega_engine *e, int chunk, engine_kind kind, me
                                      .pack_weights = !train || o->no_pack_weights || !is_whole ? 0
                                                      : accumulates                             ? 1
                                                                                                : 2,
+                                     .may_use_library = mega_cuda_library_bytes(o->matmul_library) > 0,
                                      .records = !o->no_graphs,
                                      .slots =
                                          train ? e->programs.chunk[chunk].slots : (int)engine_micro_batches_of(o, kind),

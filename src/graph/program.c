@@ -132,6 +132,7 @@ mega_status mega_program_build(mega_graph *g, const mega_program_options *option
     p->states_of = options->states_of;
     p->pack_weights = options->pack_weights;
     p->records = options->records;
+    p->may_use_library = options->may_use_library;
     p->world = options->world;
     p->most_exchanges = options->requests > 0 ? options->requests : MEGA_PROGRAM_REQUESTS;
     g->buckets.place = options->place;

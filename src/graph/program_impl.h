@@ -113,6 +113,7 @@ struct mega_program {
     mega_nonfinite *nonfinite;      /* borrowed; NULL: runs are not watched */
     mega_observer *observer;        /* NULL: results of instructions are not observed */
     void *observer_user;
+    bool may_use_library;            /* mega_program_options */
     bool records, is_recordable[2];  /* the caller's wish; whether the host only launches a forward, a backward */
     program_recording *recording;    /* NULL: runs are not recorded */
     mega_weights_wait *weights_wait; /* NULL: the weights are always there */

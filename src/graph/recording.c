@@ -18,7 +18,7 @@ static bool is_launched(const mega_program *p, int i)
 {
     const op_kind kind = p->g->op[i].kind;
     if (mega_op_is_bucket(kind)) return kind == OP_GRADS_ZERO || kind == OP_HELD_GRAD_ZERO || kind == OP_HELD_GRAD_ADD;
-    return p->call[i].kernel != NULL && kind != OP_CUSTOM && kind != OP_CUSTOM_GRAD;
+    return mega_program_kernel(p, &p->g->op[i]) != NULL && kind != OP_CUSTOM && kind != OP_CUSTOM_GRAD;
 }
 
 static bool are_launched(const mega_program *p, int begin, int end)
@@ -45,24 +45,39 @@ void mega_recordings_free(mega_program *p)
     mega_free(p->recording);
 }
 
-/* ---- runs ---- */
-
 /* Whether a library is told that an instruction's product adds to gradients, and overwrites them in the first
- * micro-batch of a step. */
-static bool is_first_other(const mega_program *p, int i)
+ * micro-batch of a step. In a plan nobody knows yet whether it will be found. */
+static bool is_first_other(const mega_program *p, const instruction *op)
 {
-    const mega_gemm_args *const a = p->call[i].args;
-    return p->queue.device->has_library && mega_op_table[p->g->op[i].kind]->kernel == MEGA_KERNEL_gemm &&
-           a->accumulate && a->first_in_step;
+    const bool by_library = p->queue.device != NULL ? p->queue.device->has_library : p->may_use_library;
+    return by_library && op->attr.first_in_step && mega_op_table[op->kind]->kernel == MEGA_KERNEL_gemm;
 }
 
 /* Whether the first micro-batch of a step has a recording of its own. */
 static bool are_first_other(const mega_program *p, int begin, int end)
 {
     for (int i = begin; i < end; i++)
-        if (p->g->op[i].kind == OP_HELD_GRAD_ADD || is_first_other(p, i)) return true;
+        if (p->g->op[i].kind == OP_HELD_GRAD_ADD || is_first_other(p, &p->g->op[i])) return true;
     return false;
 }
+
+/* Micro-batch m is in slot m % slots, so the first is in slot 0, which later ones may reach again. */
+mega_program_graphs mega_program_graphs_get(const mega_program *p, int64_t micro_batches)
+{
+    const int begin[PASSES + 1] = {0, p->g->num_forward, p->g->num_ops};
+    const int64_t slots = micro_batches < p->slots ? micro_batches : p->slots;
+    const int64_t later = micro_batches - 1 < p->slots ? micro_batches - 1 : p->slots;
+    mega_program_graphs all = {0};
+    for (int i = 0; i < PASSES && p->records && p->backend == MEGA_BACKEND_CUDA; i++) {
+        if (!are_launched(p, begin[i], begin[i + 1])) continue;
+        const int64_t graphs = are_first_other(p, begin[i], begin[i + 1]) ? 1 + later : slots;
+        all.graphs += graphs;
+        all.instructions += graphs * (begin[i + 1] - begin[i]);
+    }
+    return all;
+}
+
+/* ---- runs ---- */
 
 static mega_status launch_all(mega_program *p, int slot, int begin, int end)
 {

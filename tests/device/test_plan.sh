@@ -8,20 +8,22 @@ export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
 "$MEGALITH" doctor | grep -q '^  GPU  *software' || skip "the build has no kernels for GPUs"
 base+=(--lr-decay-iters 20)
-context=500000000 # bytes that a plan assumes for CUDA's context, which the software device does not have
 
 # apart NAME OPTIONS…: the bytes that a run plans, and those that it takes of the device
 apart() {
-    local name=$1 planned taken
+    local name=$1 planned taken assumed
     shift
     MEGA_SOFTWARE_CUDA_COUNTS=1 timeout 300 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 1 --eval-iters 1 \
         --device cuda --metrics-file "$name.jsonl" "$@" >"$name.log" 2>&1 || { note "$name: $(tail -2 "$name.log")"; return; }
     planned=$(grep -oE '"largest_rank_bytes": ?[0-9]+' "$name.jsonl.run.json" | grep -oE '[0-9]+$' | head -1)
     taken=$(grep -oE '[0-9]+ bytes at most' "$name.log" | grep -oE '^[0-9]+')
-    awk -v planned="${planned:-0}" -v taken="${taken:-0}" -v context=$context 'BEGIN {
-        planned -= context; d = planned - taken; d = d < 0 ? -d : d
+    # of CUDA's context and its graphs, which the software device does not have
+    assumed=$(tr -d '\n' <"$name.jsonl.run.json" | grep -oE '"class": ?"(graphs|context)"[^}]*' |
+        grep -oE '[0-9]+$' | paste -sd+)
+    awk -v planned="${planned:-0}" -v taken="${taken:-0}" -v assumed="$((assumed))" 'BEGIN {
+        planned -= assumed; d = planned - taken; d = d < 0 ? -d : d
         exit !(taken > 0 && d <= 0.01 * taken) }' ||
-        note "$name: planned ${planned:-nothing} with $context of context, taken ${taken:-nothing}"
+        note "$name: planned ${planned:-nothing} with ${assumed:-nothing} of context and graphs, taken ${taken:-nothing}"
 }
 apart fp32
 apart bf16 --bf16
@@ -30,6 +32,21 @@ apart llama --swiglu --normalization RMSNorm --position-embedding-type rope --di
     --untie-embeddings-and-output-weights
 apart muon --optimizer muon
 
+# The graphs of training: as many as a plan of the same options says.
+graphs() { # NAME OPTIONS…
+    local name=$1 planned found
+    shift
+    "$MEGALITH" plan "${base[@]}" --train-iters 2 --eval-iters 0 --device cuda "$@" >plan.txt 2>&1
+    timeout 300 "$MEGALITH" pretrain_gpt "${base[@]}" --train-iters 2 --eval-iters 0 --device cuda \
+        "$@" >graphs.log 2>&1 </dev/null || note "$name: $(tail -2 graphs.log)"
+    planned=$(sed -n 's/^ *graphs on the GPU: train \([0-9]*\), .*/\1/p' plan.txt)
+    found=$(sed -n 's/.* graphs on the GPU: \([0-9]*\), .*/\1/p' graphs.log)
+    [ "${planned:-0}" = "${found:-none}" ] || note "$name: planned ${planned:-no} graphs, recorded ${found:-none}"
+}
+graphs one
+graphs micro --micro-batch-size 1
+graphs held --micro-batch-size 1 --bf16 --grad-reduce-in-bf16
+
 shape=(--preset gpt2 --micro-batch-size 4 --global-batch-size 4 --bf16)
 plan() { "$MEGALITH" plan "$@" >plan.txt 2>&1; }
 plan "${shape[@]}" --device h100 || note "h100: $(tail -2 plan.txt)"
@@ -37,6 +54,7 @@ lines_in_order plan.txt <<'EOF'
 ^device       NVIDIA H100 SXM; published: 80 GB, 989 TFLOP/s in 16 bits
 ^memory of the GPU$
 ^  weights  .*249 MB
+^  graphs  .*recorded of the programs: 1 KiB an instruction is assumed, not measured$
 ^  context  .*500 MB  .*assumed, not measured$
 ^  may use  .*80.0 GB  \(published memory of the GPU\): it fits$
 ^memory of the host$

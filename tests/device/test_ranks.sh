@@ -61,6 +61,13 @@ while read -r of n words; do
     train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
 done <<<"$rows"
 
+# ... as many graphs as a plan says, of the first stage
+train stages 2 --train-iters 2 --device cuda --micro-batch-size 1 --pipeline-model-parallel-size 2
+"$MEGALITH" plan "${options[@]}" --train-iters 2 --device cuda --world-size 2 --micro-batch-size 1 \
+    --pipeline-model-parallel-size 2 >plan.txt 2>&1 || note "a plan of two stages: $(tail -2 plan.txt)"
+graphs=$(sed -n 's/^ *graphs on the GPU: train \([0-9]*\), .*/\1/p' plan.txt)
+grep -q "graphs on the GPU: ${graphs:-none}, with" stages.log || note "${graphs:-no} graphs: $(grep graphs stages.log)"
+
 # --- a checkpoint of the one goes on with the other, in another layout
 train straight 1 --train-iters 5 --load cpu --save nowhere --save-interval 100
 # shellcheck disable=SC2086

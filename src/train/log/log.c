@@ -101,9 +101,8 @@ static void write_graphs(const trainer *t, int64_t iteration)
     const mega_recorded r = mega_engine_recorded(t->engine);
     if (iteration != t->first_iteration + 2 || r.recordings == 0) return;
     train_line(t,
-               "[Rank 0] (after %lld iterations) graphs on the GPU: %lld, with %lld launches of kernels; while they "
-               "were made, "
-               "its free memory fell by %.1f MB, for all its processes",
+               "[Rank 0] (after %lld iterations) graphs on the GPU: %lld, with %lld launches of kernels; meanwhile its "
+               "free memory fell by %.1f MB, for all its processes",
                (long long)iteration, (long long)r.recordings, (long long)r.launches, (double)r.bytes / 1048576);
 }
 

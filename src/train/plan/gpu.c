@@ -56,6 +56,42 @@ double train_gpu_peak(const trainer *t)
     return model != NULL ? mega_gpu_model_flops(model, t->cfg->engine.backend.params_dtype) : 0;
 }
 
+static void add_graphs(mega_program_graphs *sum, const mega_program *p, int64_t micro_batches)
+{
+    const mega_program_graphs g = p != NULL ? mega_program_graphs_get(p, micro_batches) : (mega_program_graphs){0};
+    sum->graphs += g.graphs;
+    sum->instructions += g.instructions;
+}
+
+/* Those of training, or of evaluation, which has a forward only. */
+static mega_program_graphs graphs_of(const trainer *t, bool trains)
+{
+    const mega_optim_options *o = &t->cfg->engine.optim;
+    const int64_t samples = o->micro_batch_size * t->cfg->engine.data_parallel_size;
+    mega_program_graphs sum = {0};
+    for (int c = 0; t->engine != NULL && train_has_gpu(t) && c < mega_engine_chunks(t->engine); c++)
+        add_graphs(&sum, mega_engine_chunk_program(t->engine, c, trains),
+                   samples > 0 ? o->global_batch_size / samples : 1);
+    return sum;
+}
+
+size_t train_graph_bytes(const trainer *t)
+{
+    return (size_t)(graphs_of(t, true).instructions + graphs_of(t, false).instructions) * MEGA_CUDA_NODE_BYTES;
+}
+
+void train_plan_graphs(const trainer *t, mega_buffer *out)
+{
+    const mega_program_graphs train = graphs_of(t, true), evaluate = graphs_of(t, false);
+    if (train.graphs == 0) return;
+    mega_buffer_printf(out, "             graphs on the GPU: train %lld, of %lld instructions", (long long)train.graphs,
+                       (long long)train.instructions);
+    if (evaluate.graphs > 0)
+        mega_buffer_printf(out, "; evaluate %lld, of %lld", (long long)evaluate.graphs,
+                           (long long)evaluate.instructions);
+    mega_buffer_puts(out, "\n");
+}
+
 void train_plan_gpu(const trainer *t, mega_buffer *out)
 {
     const mega_gpu_model *model = gpu_model(t);

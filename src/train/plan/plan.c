@@ -187,6 +187,7 @@ static void plan_cost(const trainer *t, mega_buffer *out)
     if (instructions[2] > 0) mega_buffer_printf(out, "; evaluate: %d instructions", instructions[2]);
     if (chunks > 1) mega_buffer_printf(out, " (of all %d parts of the stage)", chunks);
     mega_buffer_puts(out, "\n");
+    train_plan_graphs(t, out);
     plan_update(mega_engine_update_program(t->engine), out);
 }
 

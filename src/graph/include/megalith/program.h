@@ -22,6 +22,7 @@ typedef struct mega_program_options {
      * gets a buffer for its packed form. It is used while mega_step_block.keeps_packed is set. 0: no weight gets
      * one. */
     int pack_weights;
+    bool may_use_library; /* a device may let a library multiply matrices: for the number of recordings in a plan */
     bool records; /* a device records the launches of a run and replays them: with the same bits, and less work of the
                      host. Host kernels run one by one in any case */
     int slots;    /* micro-batches in flight, each with its own saved arena; 0 means 1 */
@@ -207,6 +208,11 @@ mega_status mega_program_print(const mega_program *p, mega_buffer *out);
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 /* Returns the bytes, of all ranks of comm together, of the largest collective that an instruction starts over it. */
 size_t mega_program_largest_collective(const mega_program *p, const mega_comm *comm);
+/* What a GPU records of it in steps of so many micro-batches, once each pass has run twice. */
+typedef struct mega_program_graphs {
+    int64_t graphs, instructions; /* instructions: in all of them */
+} mega_program_graphs;
+mega_program_graphs mega_program_graphs_get(const mega_program *p, int64_t micro_batches);
 int mega_program_num_instructions(const mega_program *p, bool backward);
 const char *mega_program_custom_op(const mega_program *p); /* the name of its first custom op; NULL: it has none */
 
