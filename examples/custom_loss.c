@@ -8,7 +8,6 @@
  * Tokens are bytes and key words are single bytes, such as -DKEYWORDS='"?!"'. -DLAYERS=2 and the like set sizes. */
 #include <megalith/megalith.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifndef LAYERS
@@ -29,7 +28,7 @@
 #ifndef KEYWORDS
 #define KEYWORDS "?!"
 #endif
-enum { BYTES = 256, HEADS = 4, MOST_OPTIONS = 128 };
+enum { BYTES = 256, HEADS = 4 };
 
 /* ---- the model ---- */
 
@@ -73,9 +72,10 @@ static void head(const mega_builder *b, const void *self, mega_flow *f)
 
 static const mega_attention_options attention = {.num_heads = HEADS, .is_causal = true, .qkv = &linear, .out = &linear};
 static const mega_vocab_loss_options vocab = {.vocab_size = BYTES, .table = INIT};
-static const mega_layer layers[] = {{"transformer", embed, NULL, 1, "embed"},
-                                    {"transformer.h.%d", block, &attention, LAYERS, "block"},
-                                    {"transformer", head, &vocab, 1, "head"}};
+static const mega_layer layers[] = {
+    {.path = "transformer", .describe = embed, .type = "embed"},
+    {.path = "transformer.h.%d", .describe = block, .self = &attention, .repeat = LAYERS, .type = "block"},
+    {.path = "transformer", .describe = head, .self = &vocab, .type = "head"}};
 static const mega_model model = {.name = "custom-loss",
                                  .layer = layers,
                                  .num_layers = 3,
@@ -109,20 +109,9 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Settings of this program; what the command line says comes after them and wins. */
-static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
-{
-    static char own[][24] = {"custom_loss", "--micro-batch-size", "2", "--global-batch-size", "8", "--lr", "1e-3"};
-    int n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    if (argc - 2 > MOST_OPTIONS - n) {
-        fprintf(stderr, "custom_loss: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
-                MOST_OPTIONS - n);
-        exit(1);
-    }
-    for (int i = 2; i < argc; i++) out[n++] = argv[i];
-    return n;
-}
+/* What the command line leaves open. A JSON has all settings itself. */
+static const mega_setting defaults[] = {
+    {"micro_batch_size", "2"}, {"global_batch_size", "8"}, {"lr", "1e-3"}, {NULL, NULL}};
 
 static mega_status train(mega_engine *e)
 {
@@ -136,14 +125,15 @@ static mega_status train(mega_engine *e)
 
 int main(int argc, char **argv)
 {
-    char *text = NULL, *option[MOST_OPTIONS];
+    char *text = NULL;
+    const int skipped = argc > 1; /* the name of the text */
     size_t bytes = 0;
     mega_engine *e = NULL;
     if (mega_show_help(argc, argv, "custom_loss [TEXT] [options]")) return 0;
     mega_status st = mega_file_read(argc > 1 ? argv[1] : "tinyshakespeare.txt", &text, &bytes);
     const mega_dataset data = {.count = ((int64_t)bytes - 1) / SEQ, .read = read_text, .user = text};
     const mega_setup setup = {
-        .model = &model, .training_data = &data, .argc = settings(option, argc, argv), .argv = option};
+        .model = &model, .training_data = &data, .argc = argc - skipped, .argv = argv + skipped, .defaults = defaults};
     if (st == MEGA_OK) st = mega_initialize(&setup, &e);
     if (st == MEGA_OK) st = train(e);
     if (st != MEGA_OK) fprintf(stderr, "custom_loss: %s\n", mega_error_message());

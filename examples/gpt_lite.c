@@ -7,8 +7,6 @@
  * Sizes are set when it is compiled, such as -DLAYERS=2. */
 #include <megalith/megalith.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifndef LAYERS
 #define LAYERS 12
@@ -31,7 +29,7 @@
 #ifndef RECOMPUTE /* number of layers in each group that is computed again in the backward pass; 0: none */
 #define RECOMPUTE 0
 #endif
-enum { BYTES = 256, MOST_OPTIONS = 128 };
+enum { BYTES = 256 };
 
 /* ---- the model (Radford et al. 2019) ---- */
 
@@ -72,9 +70,10 @@ static void head(const mega_builder *b, const void *self, mega_flow *f)
 static const mega_attention_options attention = {
     .num_heads = HEADS, .is_causal = true, .dropout = DROPOUT, .qkv = &linear, .out = &linear};
 static const mega_vocab_loss_options vocab = {.vocab_size = BYTES, .table = INIT};
-static const mega_layer layers[] = {{"transformer", embed, NULL, 1, "embed"},
-                                    {"transformer.h.%d", block, &attention, LAYERS, "block"},
-                                    {"transformer", head, &vocab, 1, "head"}};
+static const mega_layer layers[] = {
+    {.path = "transformer", .describe = embed, .type = "embed"},
+    {.path = "transformer.h.%d", .describe = block, .self = &attention, .repeat = LAYERS, .type = "block"},
+    {.path = "transformer", .describe = head, .self = &vocab, .type = "head"}};
 static const mega_model model = {.name = "gpt-lite",
                                  .layer = layers,
                                  .num_layers = 3,
@@ -102,34 +101,9 @@ static mega_status read_text(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Whether a word of the command line, or it and the next one, gives a JSON: --deepspeed_config FILE or =FILE,
- * --deepspeed FILE, and the same under DeepSpeed's older name. */
-static bool gives_json(const char *word, const char *next)
-{
-    if (strncmp(word, "--deepspeed", 11) != 0 && strncmp(word, "--deepscale", 11) != 0) return false;
-    const char *rest = word + 11;
-    if (strncmp(rest, "_config", 7) == 0 || strncmp(rest, "-config", 7) == 0) return true;
-    return *rest == '\0' && next != NULL && next[0] != '-';
-}
-
-/* The words of the command line. Without a JSON they come after the settings of this program, and so win over them; a
- * JSON has all settings itself. */
-static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
-{
-    static char own[][24] = {"gpt_lite", "--micro-batch-size", "1", "--global-batch-size", "4", "--lr", "6e-4"};
-    size_t count = sizeof own / sizeof *own;
-    int n = 0;
-    for (int i = 2; i < argc; i++)
-        if (gives_json(argv[i], i + 1 < argc ? argv[i + 1] : NULL)) count = 1;
-    for (size_t i = 0; i < count; i++) out[n++] = own[i];
-    if (argc - 2 > MOST_OPTIONS - n) {
-        fprintf(stderr, "gpt_lite: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
-                MOST_OPTIONS - n);
-        exit(1);
-    }
-    for (int i = 2; i < argc; i++) out[n++] = argv[i];
-    return n;
-}
+/* What the command line leaves open. A JSON has all settings itself. */
+static const mega_setting defaults[] = {
+    {"micro_batch_size", "1"}, {"global_batch_size", "4"}, {"lr", "6e-4"}, {NULL, NULL}};
 
 /* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
 static void print_warning(void *user, mega_log_level level, const char *line)
@@ -151,14 +125,15 @@ static mega_status train(mega_engine *e)
 
 int main(int argc, char **argv)
 {
-    char *text = NULL, *option[MOST_OPTIONS];
+    char *text = NULL;
+    const int skipped = argc > 1; /* the name of the text */
     size_t bytes = 0;
     mega_engine *e = NULL;
     if (mega_show_help(argc, argv, "gpt_lite [TEXT] [options]")) return 0;
     mega_status st = mega_file_read(argc > 1 ? argv[1] : "tinyshakespeare.txt", &text, &bytes);
     const mega_dataset data = {.count = ((int64_t)bytes - 1) / SEQ, .read = read_text, .user = text};
     const mega_setup setup = {
-        .model = &model, .training_data = &data, .argc = settings(option, argc, argv), .argv = option};
+        .model = &model, .training_data = &data, .argc = argc - skipped, .argv = argv + skipped, .defaults = defaults};
     if (st == MEGA_OK) st = mega_initialize(&setup, &e);
     if (st == MEGA_OK) st = train(e);
     if (st != MEGA_OK) fprintf(stderr, "gpt_lite: %s\n", mega_error_message());

@@ -7,7 +7,6 @@
  * number of digits and epochs: -DTRAIN=640 -DTEST=160 -DEPOCHS=1. */
 #include <megalith/megalith.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #ifndef TRAIN
 #define TRAIN 8000
@@ -18,7 +17,7 @@
 #ifndef EPOCHS
 #define EPOCHS 8
 #endif
-enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10, MOST_OPTIONS = 128 };
+enum { SIDE = 28, PIXELS = SIDE * SIDE, CLASSES = 10 };
 
 /* ---- the model ---- */
 
@@ -80,29 +79,17 @@ static mega_status open_digits(digits *d, const char *images, const char *labels
 
 /* ---- the training ---- */
 
-/* Settings of this program; what the command line says comes after them and wins. */
-static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
-{
-    static char own[][24] = {"mnist",  "--micro-batch-size",
-                             "16",     "--global-batch-size",
-                             "64",     "--zero-stage",
-                             "2",      "--clip-grad",
-                             "1.0",    "--lr",
-                             "2e-3",   "--lr-decay-style",
-                             "cosine", "--train-iters",
-                             "1000",   "--lr-warmup-iters",
-                             "50",     "--weight-decay",
-                             "1e-2"};
-    int n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    if (argc - 3 > MOST_OPTIONS - n) {
-        fprintf(stderr, "mnist: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 3,
-                MOST_OPTIONS - n);
-        exit(1);
-    }
-    for (int i = 3; i < argc; i++) out[n++] = argv[i];
-    return n;
-}
+/* What the command line leaves open. A JSON has all settings itself. */
+static const mega_setting defaults[] = {{"micro_batch_size", "16"},
+                                        {"global_batch_size", "64"},
+                                        {"zero_stage", "2"},
+                                        {"clip_grad", "1.0"},
+                                        {"lr", "2e-3"},
+                                        {"lr_decay_style", "cosine"},
+                                        {"train_iters", "1000"},
+                                        {"lr_warmup_iters", "50"},
+                                        {"weight_decay", "1e-2"},
+                                        {NULL, NULL}};
 
 /* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
 static void print_warning(void *user, mega_log_level level, const char *line)
@@ -127,13 +114,12 @@ static mega_status train(mega_engine *e, const mega_dataset *test_set)
 
 static mega_status run(digits *d, int argc, char **argv, mega_engine **out)
 {
-    char *option[MOST_OPTIONS];
     if (argc < 3) return MEGA_FAIL(MEGA_ERR_USAGE, "usage: mnist IMAGES LABELS [options]");
     MEGA_TRY(open_digits(d, argv[1], argv[2]));
     const mega_dataset train_set = {.count = TRAIN, .read = read_digit, .user = d};
     const mega_dataset test_set = {.first = TRAIN, .count = TEST, .read = read_digit, .user = d};
     const mega_setup setup = {
-        .model = &model, .training_data = &train_set, .argc = settings(option, argc, argv), .argv = option};
+        .model = &model, .training_data = &train_set, .argc = argc - 2, .argv = argv + 2, .defaults = defaults};
     MEGA_TRY(mega_initialize(&setup, out));
     return train(*out, &test_set);
 }

@@ -9,7 +9,6 @@
  * model.safetensors loads into PyTorch. Sizes are set when it is compiled, such as -DEPOCHS=1 -DSTEPS=2 -DBATCH=64. */
 #include <megalith/megalith.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifndef EPOCHS
@@ -30,7 +29,7 @@
 #ifndef WIDTH
 #define WIDTH 64
 #endif
-enum { SIDE = 32, PIXELS = SIDE * SIDE, COLOURS = 3, RECORD = 1 + COLOURS * PIXELS, CLASSES = 10, MOST_OPTIONS = 128 };
+enum { SIDE = 32, PIXELS = SIDE * SIDE, COLOURS = 3, RECORD = 1 + COLOURS * PIXELS, CLASSES = 10 };
 
 /* ---- the model (He et al. 2015) ---- */
 
@@ -156,30 +155,6 @@ static mega_status open_pictures(pictures *p, int argc, char **argv, int *out_op
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-/* Settings of this program; what the command line says comes after them and wins. */
-static int settings(char *out[MOST_OPTIONS], char *steps, int argc, char **argv)
-{
-    static char own[][24] = {"resnet18",  "--micro-batch-size",
-                             TEXT(GROUP), "--global-batch-size",
-                             TEXT(BATCH), "--zero-stage",
-                             "2",         "--optimizer",
-                             "sgd",       "--lr",
-                             "0.1",       "--lr-decay-style",
-                             "cosine",    "--weight-decay",
-                             "5e-4",      "--clip-grad",
-                             "0",         "--train-iters"};
-    int n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    out[n++] = steps;
-    if (argc > MOST_OPTIONS - n) {
-        fprintf(stderr, "resnet18_cifar10: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc,
-                MOST_OPTIONS - n);
-        exit(1);
-    }
-    for (int i = 0; i < argc; i++) out[n++] = argv[i];
-    return n;
-}
-
 /* The library prints nothing itself. This prints its warnings, such as that a rank has not answered for 10 seconds. */
 static void print_warning(void *user, mega_log_level level, const char *line)
 {
@@ -203,16 +178,28 @@ static mega_status train(mega_engine *e, const mega_dataset *test_set)
 
 static mega_status run(pictures *p, int argc, char **argv, mega_engine **out)
 {
-    char *option[MOST_OPTIONS], steps[32];
+    char steps[32];
     int first = 0;
     MEGA_TRY(open_pictures(p, argc, argv, &first));
     snprintf(steps, sizeof steps, "%lld", (long long)EPOCHS * STEPS);
     const mega_dataset train_set = {.count = p->count - TEST, .read = read_picture, .user = p};
     const mega_dataset test_set = {.first = p->count - TEST, .count = TEST, .read = read_picture, .user = p};
+    /* What the command line leaves open. A JSON has all settings itself. */
+    const mega_setting defaults[] = {{"micro_batch_size", TEXT(GROUP)},
+                                     {"global_batch_size", TEXT(BATCH)},
+                                     {"zero_stage", "2"},
+                                     {"optimizer", "sgd"},
+                                     {"lr", "0.1"},
+                                     {"lr_decay_style", "cosine"},
+                                     {"weight_decay", "5e-4"},
+                                     {"clip_grad", "0"},
+                                     {"train_iters", steps},
+                                     {NULL, NULL}};
     const mega_setup setup = {.model = &model,
                               .training_data = &train_set,
-                              .argc = settings(option, steps, argc - first, argv + first),
-                              .argv = option};
+                              .argc = argc - first + 1,
+                              .argv = argv + first - 1, /* whose first word is skipped */
+                              .defaults = defaults};
     MEGA_TRY(mega_initialize(&setup, out));
     return train(*out, &test_set);
 }

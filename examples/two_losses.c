@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <megalith/megalith.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #ifndef WIDTH
 #define WIDTH 64
@@ -16,7 +15,7 @@
 #ifndef STEPS
 #define STEPS 500
 #endif
-enum { BYTES = 256, BYTES_BEFORE = 8, KINDS = 2, MOST_OPTIONS = 128 };
+enum { BYTES = 256, BYTES_BEFORE = 8, KINDS = 2 };
 
 /* ---- the model ---- */
 
@@ -66,20 +65,9 @@ static mega_status read_bytes(void *user, int64_t index, mega_sample *s)
 
 /* ---- the training ---- */
 
-/* Settings of this program; what the command line says comes after them and wins. */
-static int settings(char *out[MOST_OPTIONS], int argc, char **argv)
-{
-    static char own[][24] = {"two_losses", "--micro-batch-size", "16", "--global-batch-size", "64", "--lr", "2e-3"};
-    int n = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) out[n++] = own[i];
-    if (argc - 2 > MOST_OPTIONS - n) {
-        fprintf(stderr, "two_losses: %d words of options, at most %d fit; set MOST_OPTIONS higher\n", argc - 2,
-                MOST_OPTIONS - n);
-        exit(1);
-    }
-    for (int i = 2; i < argc; i++) out[n++] = argv[i];
-    return n;
-}
+/* What the command line leaves open. A JSON has all settings itself. */
+static const mega_setting defaults[] = {
+    {"micro_batch_size", "16"}, {"global_batch_size", "64"}, {"lr", "2e-3"}, {NULL, NULL}};
 
 /* Losses and metrics have the order of the model; `loss` is the sum of coefficient * loss. */
 static mega_status train(mega_engine *e)
@@ -98,14 +86,15 @@ static mega_status train(mega_engine *e)
 
 int main(int argc, char **argv)
 {
-    char *text = NULL, *option[MOST_OPTIONS];
+    char *text = NULL;
+    const int skipped = argc > 1; /* the name of the text */
     size_t bytes = 0;
     mega_engine *e = NULL;
     if (mega_show_help(argc, argv, "two_losses [TEXT] [options]")) return 0;
     mega_status st = mega_file_read(argc > 1 ? argv[1] : "tinyshakespeare.txt", &text, &bytes);
     const mega_dataset data = {.count = (int64_t)bytes - BYTES_BEFORE, .read = read_bytes, .user = text};
     const mega_setup setup = {
-        .model = &model, .training_data = &data, .argc = settings(option, argc, argv), .argv = option};
+        .model = &model, .training_data = &data, .argc = argc - skipped, .argv = argv + skipped, .defaults = defaults};
     if (st == MEGA_OK) st = mega_initialize(&setup, &e);
     if (st == MEGA_OK) st = train(e);
     if (st != MEGA_OK) fprintf(stderr, "two_losses: %s\n", mega_error_message());

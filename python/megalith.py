@@ -1286,6 +1286,13 @@ class mega_lr_scheduler(_Struct):
     ]
 
 
+class mega_setting(_Struct):
+    _fields_ = [
+        ("name", c_char_p),
+        ("value", c_char_p),
+    ]
+
+
 class mega_setup(_Struct):
     _fields_ = [
         ("model", POINTER(mega_model)),
@@ -1293,6 +1300,7 @@ class mega_setup(_Struct):
         ("config", c_char_p),
         ("argc", c_int),
         ("argv", POINTER(c_char_p)),
+        ("defaults", POINTER(mega_setting)),
         ("mode", mega_mode),
         ("layout", mega_layout_sizes),
         ("optimizer", POINTER(mega_optimizer_row)),

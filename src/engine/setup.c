@@ -76,6 +76,7 @@ static mega_status setup_parse(setup_values *v, const mega_setup *s, const mega_
     e->micro_follows = true;
     if (!e->needs_lr) e->optim.lr = 0;
     v->config = s->config;
+    v->defaults = s->defaults;
     MEGA_TRY(set_size(e->options, "tensor_model_parallel_size", s->layout.tp));
     MEGA_TRY(set_size(e->options, "pipeline_model_parallel_size", s->layout.pp));
     MEGA_TRY(mega_options_parse(e->options, NULL, s->argc > 0 ? s->argc : 1, s->argc > 0 ? s->argv : none));
@@ -114,7 +115,8 @@ static mega_status setup_read_options(mega_engine *e, const mega_setup *s, mega_
     mega_engine_settings_init(&v->engine, o);
     if (st == MEGA_OK) st = setup_parse(v, s, world);
     if (st == MEGA_OK) st = engine_name_options_as_given(e, take_settings(e, s, &v->engine));
-    v->config = NULL; /* the caller owns it */
+    v->config = NULL; /* the caller owns both */
+    v->defaults = NULL;
     if (st != MEGA_OK)
         MEGA_CONTEXT("mega_engine_create: %s", s->config == NULL ? "setup.argv"
                                                : s->argc > 1     ? "setup.argv and setup.config"

@@ -50,6 +50,18 @@ static const char *setup_options_json(mega_options *o)
     return s->deepspeed_config != NULL ? s->deepspeed_config : v->config;
 }
 
+/* A JSON has all settings itself: where it leaves one open, the default is DeepSpeed's. */
+static void setup_options_complete(mega_options *o, int argc, char **argv)
+{
+    const setup_values *v = mega_options_values(o);
+    (void)argc, (void)argv;
+    if (v->defaults == NULL || v->config != NULL || v->engine.deepspeed_config != NULL) return;
+    mega_options_name_preset(o, "mega_setup.defaults");
+    for (const mega_setting *d = v->defaults; d->name != NULL; d++)
+        if (!mega_options_was_set(o, d->name) && mega_options_set(o, d->name, d->value, MEGA_SET_BY_PRESET) != MEGA_OK)
+            mega_options_mistake(o, "mega_setup.defaults: %s", mega_error_message());
+}
+
 static bool setup_options_passes_unknown(const mega_options *o)
 {
     const setup_values *v = mega_options_values(o);
@@ -132,6 +144,7 @@ const mega_composition mega_engine_composition = {
     .json_name = "mega_setup.config",
     .passes_unknown = setup_options_passes_unknown,
     .derived_by = "mega_setup.layout",
+    .complete = setup_options_complete,
     .derive = setup_options_derive,
     .check = setup_options_check,
     .elsewhere = setup_options_elsewhere,

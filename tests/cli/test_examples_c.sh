@@ -52,14 +52,6 @@ layouts() { # NAME WORD ARGUMENTS… -- LAYOUT…
         grep "^$word" "$temp/ranks" >"$temp/lines" || true
         compare "$name $layout" "$temp/alone" "$temp/lines"
     done
-    # More options than the program has space for are refused, not cut.
-    # shellcheck disable=SC2046  # a list of words
-    if (cd "$temp" && ./"$name" "${arguments[@]}" $(yes -- "--lr 1e-2" | head -80) >log 2>&1) ||
-        ! grep -q "^$name: 16[0-9] words of options, at most" "$temp/log"; then
-        echo "$name with 160 words of options:"
-        cat "$temp/log"
-        exit 1
-    fi
 }
 first_loss() { awk 'NR == 1 { sub(",", "", $4); print $4 }' "$temp/alone"; }
 falls() { # STEPS: the loss of the last step is below nine tenths of the first

@@ -58,6 +58,32 @@ static void halves_of_initialize(void **state)
     mega_engine_destroy(other);
 }
 
+/* They fill what argv leaves open; with a JSON they say nothing, and a name that is no option is a mistake. */
+static void defaults_are_options(void **state)
+{
+    static const mega_setting defaults[] = {
+        {"micro_batch_size", "2"}, {"global_batch_size", "4"}, {"lr", "0.5"}, {NULL, NULL}};
+    static const mega_setting wrong[] = {{"no_such_option", "1"}, {NULL, NULL}};
+    char *argv[] = {"program", "--micro-batch-size", "1", "--num-threads", "1"};
+    mega_setup setup = {
+        .model = &api_model, .training_data = &api_data, .argc = ARGC(argv), .argv = argv, .defaults = defaults};
+    mega_engine *e = NULL;
+    (void)state;
+    need(mega_initialize(&setup, &e));
+    assert_int_equal(mega_engine_train_micro_batch_size(e), 1);
+    assert_int_equal(mega_engine_train_batch_size(e), 4);
+    assert_true(mega_engine_lr(e) == 0.5);
+    mega_engine_destroy(e);
+    setup.config = "{\"train_batch_size\": 3, \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.25}}}";
+    need(mega_initialize(&setup, &e));
+    assert_int_equal(mega_engine_train_batch_size(e), 3);
+    assert_true(mega_engine_lr(e) == 0.25);
+    mega_engine_destroy(e);
+    setup.config = NULL;
+    setup.defaults = wrong;
+    need_error(mega_initialize(&setup, &e), MEGA_ERR_USAGE, "mega_setup.defaults: option \"no_such_option\"");
+}
+
 static double falling(const void *user, int64_t step, int64_t samples)
 {
     return *(const double *)user / (double)(1 + step) + 1e-6 * (double)samples;
@@ -495,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(argv_trains),
                                        cmocka_unit_test(halves_of_initialize),
+                                       cmocka_unit_test(defaults_are_options),
                                        cmocka_unit_test(own_schedule),
                                        cmocka_unit_test(own_optimizer),
                                        cmocka_unit_test(evaluation_alone),

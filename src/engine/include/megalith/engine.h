@@ -75,6 +75,11 @@ typedef struct mega_lr_scheduler {
 
 /* ---- create and destroy ---- */
 
+/* An option, with underscores, and its value: {"micro_batch_size", "4"}. A list of them ends with {NULL, NULL}. */
+typedef struct mega_setting {
+    const char *name, *value;
+} mega_setting;
+
 /* Arguments of mega_initialize. A zero-initialized member means "not given". */
 typedef struct mega_setup {
     const mega_model *model;           /* required; borrowed, with all that it points to, until mega_engine_destroy */
@@ -82,15 +87,16 @@ typedef struct mega_setup {
     const char *config;                /* DeepSpeed JSON: a path, or the text itself if it begins with '{' */
     int argc;                          /* command-line options: mega_engine_options_help. argv[0] is skipped */
     char **argv;                       /* read during the call */
+    const mega_setting *defaults;      /* options that argv leaves open; read during the call; a JSON replaces them */
     mega_mode mode; /* MEGA_TRAIN; MEGA_EVAL: without gradients and optimizer; MEGA_GENERATE: for mega_engine_run */
     mega_layout_sizes layout;              /* tp and pp; zeros: from the options; default: all data parallel */
     const mega_optimizer_row *optimizer;   /* custom_optimizer.h; borrowed; NULL: from the options */
     const mega_lr_scheduler *lr_scheduler; /* copied; NULL: from the options */
     mega_world *world;                     /* borrowed; NULL: created and owned by the engine */
     mega_team *team;                       /* borrowed; NULL: created and owned by the engine */
-    /* For megalith's own commands: all settings as numbers. It replaces config, argv, layout, world and team; other
-     * callers pass NULL. mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate. The weights then have no values
-     * until mega_engine_initialize or mega_engine_load_checkpoint. */
+    /* For megalith's own commands: all settings as numbers. It replaces config, argv, defaults, layout, world and
+     * team; other callers pass NULL. mode MEGA_EVAL sets no_train, MEGA_GENERATE sets generate. The weights then have
+     * no values until mega_engine_initialize or mega_engine_load_checkpoint. */
     const mega_engine_options *options;
 } mega_setup;
 
