@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each
 # source file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the
-# source file of its name in the same folder; a public header has a row of its own. A file whose first comment is
-# missing is a mistake. A table (src/foreign/*.txt) is a source file too.
+# source file of its name in the same folder, a body that of the file that includes it, a kernel of cpu/ or cuda/ that of
+# the plain one; a public header has a row of its own. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source file too.
 #   tools/make_maps.sh [check] [ROOM...]     with check: writes nothing, and ends with 1 if a guide would change
 set -eu
 export LC_ALL=C
@@ -61,21 +61,40 @@ table='
         return text
     }
     function cell(text) { gsub(/[|<*\\]/, "\\\\&", text); return text }
-    function base_of(path) { sub(/\.[ch]$/, "", path); return path }
-    { files[++count] = $0; if (/\.c$/ && !(base_of($0) in source)) source[base_of($0)] = $0 }
+    function base_of(path) { sub(/\.(c|h|cu)$/, "", path); return path }
+    function folder_of(path) { return match(path, /^.*\//) ? substr(path, 1, RLENGTH) : "" }
+    # The file in whose row this one stands: itself, the source of a header, the file to which a body belongs, or the
+    # plain kernel, which defines what the others of its name compute.
+    function owner_of(path,   base, name) {
+        base = base_of(path)
+        if (path ~ /\.h$/) return (base ".c") in is_file ? base ".c" : path
+        sub(/_body$/, "", base)
+        name = substr(base, length(folder_of(base)) + 1)
+        if (path ~ /^(cpu|cuda)\// && ("plain/" name ".c") in is_file) return "plain/" name ".c"
+        return (base ".c") in is_file ? base ".c" : (base ".cu") in is_file ? base ".cu" : path
+    }
+    { files[++count] = $0; is_file[$0] = 1 }
     END {
-        for (i = 1; i <= count; i++) if (files[i] ~ /\.h$/ && base_of(files[i]) in source) header[source[base_of(files[i])]] = files[i]
+        for (i = 1; i <= count; i++) {
+            file = files[i]
+            owner = owner_of(file)
+            if (owner == file) continue
+            text = file
+            if (folder_of(file) == folder_of(owner)) sub(/.*\//, "", text)
+            shares[owner] = shares[owner] ", `" text "`"
+            if (file ~ /\.h$/) header[owner] = file
+        }
         print "| file | what |"
         print "|---|---|"
         for (i = 1; i <= count; i++) {
             file = files[i]
-            if (file ~ /\.h$/ && base_of(file) in source) continue
             text = first_comment(folder file)
             if (text == "" && file in header) text = first_comment(folder header[file])
             if (text == "") { print folder file " does not begin with a comment" >"/dev/stderr"; failed = 1 }
-            name = "`" file "`"
-            if (file in header) { short = header[file]; sub(/.*\//, "", short); name = name ", `" short "`" }
-            print "| " name " | " cell(first_sentence(text)) " |"
+            if (owner_of(file) != file) continue
+            text = first_sentence(text)
+            if (file in shares) sub(/: plain kernels?/, "", text)
+            print "| `" file "`" shares[file] " | " cell(text) " |"
         }
         exit failed
     }'
