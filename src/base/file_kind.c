@@ -38,7 +38,7 @@ static bool has_many_zeros(const uint8_t *b, size_t n)
     return zeros > n / 8;
 }
 
-/* A header of JSON behind its size in eight bytes, of which a header has at most four that are not zero. */
+/* A size of eight bytes, then a header in JSON. No header is so large that more than four of the bytes are used. */
 static bool begins_safetensors(const uint8_t *b, size_t n)
 {
     return n > 9 && b[4] == 0 && b[5] == 0 && b[6] == 0 && b[7] == 0 && b[8] == '{' && b[3] < 8;
@@ -113,7 +113,7 @@ static bool is_zlib(const uint8_t *b, size_t n)
     return control > 0;
 }
 
-/* A map whose first key is a name: its length behind `key`, and letters. UTF-8 cannot begin with the byte of a map. */
+/* A map whose first key is a name: its length after `key`, and letters. UTF-8 cannot begin with the byte of a map. */
 static bool is_map(const uint8_t *b, size_t n, unsigned map, unsigned key)
 {
     const size_t letters = n > 2 ? b[1] - key : 0;

@@ -60,7 +60,7 @@ static const char *const elements[] = {
     "<ol",     "<li",    "<hr",   "<pre",   "<font", "<center",   "<nav",    "<small", "<tt", "<big",
     "<strong", "<title", "<link", "<style", "<base", "<noscript", "<iframe", NULL};
 
-/* Returns the text behind comments; *has_any: there were some. One without an end within these bytes hides what it
+/* Returns the text after comments; *has_any: there were some. One without an end within these bytes hides what it
  * is. */
 static span behind_comments(const uint8_t *b, size_t n, bool *has_any)
 {
@@ -208,7 +208,7 @@ static int skip_record(span *s, char separator)
     return 0;
 }
 
-/* Whether the first line is names, as a program would have them: prose has spaces behind its commas. */
+/* Whether the first line is names, as a program would have them: prose has spaces after its commas. */
 static bool begins_with_names(span s, char separator)
 {
     bool is_begin = true;

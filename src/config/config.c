@@ -127,7 +127,7 @@ bool mega_options_was_set(const mega_options *o, const char *dest)
     return source != MEGA_SET_BY_DEFAULT && source != MEGA_SET_BY_DERIVATION && source != MEGA_SET_BY_DEEPSPEED;
 }
 
-/* A switch is typed without a value, or with "false" behind it. */
+/* A switch is typed without a value, or followed by "false". */
 static const char *as_typed(const mega_option_row *row, const char *shown)
 {
     if (row->kind != MEGA_OPTION_FLAG && row->kind != MEGA_OPTION_OFF) return shown;

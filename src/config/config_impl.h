@@ -132,8 +132,8 @@ bool mega_value_print_double(double x, mega_buffer *out);
 
 /* json_read.c: sets options from the text of a JSON, or of a YAML that has been converted; `name`: of its file. */
 void options_read_text(mega_options *o, const char *name, bool is_yaml, const char *text, size_t size);
-/* json_tree.c: returns the tree, whose members are in the order of *text; NULL with an error. If a member stands twice,
- * that is a mistake, and *text becomes *out_copy, in which each stands once. */
+/* json_tree.c: returns the tree, whose members are in the order of *text; NULL with an error. A member that is there
+ * twice is a mistake; *text then becomes *out_copy, in which each member is there once. */
 struct json_t;
 struct json_error_t;
 struct json_t *options_load_tree(mega_options *o, const char *name, const char **text, size_t *size, char **out_copy,

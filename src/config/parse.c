@@ -366,7 +366,7 @@ static void take_positional(parser *p, const char *word)
     o->positional = (mega_list){items, o->positional.count + 1};
 }
 
-/* Returns the word behind a switch that belongs to it: a truth value, as programs of transformers take one, or a value
+/* Returns the word after a switch that belongs to it: a truth value, as programs of transformers take one, or a value
  * of the option that the row names; NULL: there is none. */
 static const char *word_of_switch(const parser *p, const mega_option_row *row, const char *equals)
 {

@@ -203,7 +203,7 @@ static mega_status build_order(mega_gpt_data *d, const mega_gpt_data_options *o,
     return found ? MEGA_OK : mega_blend_order(b->weight, b->count, d->samples, o->stop, d->member_of, d->sample_of);
 }
 
-/* Creates a data set of so many samples over one split of the members, which it takes over. */
+/* Creates a data set of num_samples samples over one split of the members, which it takes over. */
 static mega_status blend_create(const mega_gpt_data_options *o, const blend_list *b, blend_member *member, int split,
                                 int64_t samples, mega_gpt_data **out)
 {

@@ -23,7 +23,7 @@ const mega_labelled_task *mega_labelled_find(const char *name)
     return NULL;
 }
 
-/* What names are compared by: letters without case, one sign between words. */
+/* Names are compared without case and with one character between words. */
 static char plain(char c)
 {
     if (c >= 'A' && c <= 'Z') return (char)(c - 'A' + 'a');

@@ -138,7 +138,7 @@ static mega_status map_too_large(const mega_gpt_index_spec *spec)
 
 enum { COUNTED_FOR_ESTIMATE = 1 << 20 };
 
-/* Epochs differ only in the samples that are drawn to be short: the next ones are taken to have as many as these. */
+/* Epochs differ only in which samples are drawn to be short, so later ones are assumed to have as many as these. */
 static void estimate_rest(const mega_gpt_index_spec *spec, int64_t counted, mega_gpt_index_plan *p)
 {
     const double per_epoch = (double)counted / (double)p->epochs;

@@ -22,7 +22,7 @@ static const char *optimizer_name(const mega_engine_options *o)
     return o->optimizer.row != NULL ? o->optimizer.row->name : mega_optimizer_kind_name(o->optimizer.kind);
 }
 
-/* Returns whether so many tokens do not follow from the samples, as after a curriculum, also in a run without one. */
+/* Returns whether the number of tokens does not follow from the samples: a curriculum has run, now or earlier. */
 static bool are_counted(const mega_engine *e, int64_t tokens, int64_t samples)
 {
     return e->options.curriculum.is_on || tokens != samples * e->options.seq;
@@ -339,7 +339,7 @@ static mega_status read_schedules(const json_t *stored, mega_engine_options *o)
     return MEGA_OK;
 }
 
-/* The tokens of so many samples: those that the checkpoint of a curriculum counts, else whole samples. */
+/* Returns the tokens of this number of samples: as a checkpoint of a curriculum counts them, else of whole samples. */
 static int64_t tokens_of(const mega_engine *e, const json_t *counted, int64_t samples)
 {
     return json_is_integer(counted) ? (int64_t)json_integer_value(counted) : samples * e->options.seq;

@@ -1,4 +1,4 @@
-/* From a setup to programs with memory, alike on all ranks. */
+/* Builds an engine: from mega_setup to programs with memory, the same on all ranks. */
 #ifndef MEGALITH_ENGINE_BUILD_H
 #define MEGALITH_ENGINE_BUILD_H
 

@@ -93,9 +93,9 @@ typedef struct engine_gradients {
 
 /* The lengths of samples under a curriculum (lengths.c). */
 typedef struct engine_lengths {
-    int64_t positions;            /* of a sample in the training programs that are in place */
-    mega_engine_cost cost;        /* of a sample of so many positions, if they are fewer than those of a whole one */
-    mega_program_regions largest; /* what the programs of the shortest samples need, together */
+    int64_t positions;                       /* of a sample in the training programs that are in place */
+    mega_engine_cost cost;                   /* of a sample of this length, if it is shorter than a whole one */
+    mega_program_regions largest;            /* what the programs of the shortest samples need, together */
     mega_region resident, workspace, shared; /* memory of the training programs, whichever are in place */
     engine_stage whole_stage;                /* messages of the programs of whole samples, while others are in place */
     void *overflow;                          /* memory of programs that need more than that; NULL: none */

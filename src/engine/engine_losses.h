@@ -11,8 +11,8 @@ mega_status engine_collect_losses(mega_engine *e);
 mega_status engine_compare_losses(const mega_engine *e);
 int engine_loss_find(const mega_engine *e, const char *name); /* returns its index; -1: not found */
 void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
-/* The sums go on in device memory, from *sums on: engine_losses_add adds the losses of one micro-batch there,
- * multiplied by `times`, and engine_losses_end reads them. */
+/* During the passes the sums are in device memory: engine_losses_begin copies *sums there, engine_losses_add adds the
+ * losses of one micro-batch, multiplied by `weight`, and engine_losses_end copies the sums back. */
 void engine_losses_begin(const mega_engine *e, const engine_sums *sums);
 void engine_losses_add(const mega_engine *e, const program_io *io, double times);
 mega_status engine_losses_end(const mega_engine *e, engine_sums *sums);

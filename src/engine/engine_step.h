@@ -8,9 +8,8 @@
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
  * engine_run_schedule writes only the times and micro_batches of the clock's result. */
 void engine_step_begin(mega_engine *e, int64_t micro_batches);
-/* The factor from the sums of gradients in memory to the gradients of the step, whose samples r has (see
- * train_batch). */
-/* sums NULL: as if the step had as many positions as were expected. */
+/* Returns the factor from the sums of gradients in memory to the gradients of the step (see train_batch). r has the
+ * samples of the step. sums NULL: the step is taken to have the expected number of positions. */
 double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
 mega_status engine_run_pass(mega_engine *e, const mega_schedule_pass *s, bool is_first, bool is_last);
@@ -48,13 +47,12 @@ double engine_evaluation_weight(const mega_engine *e, int64_t micro_batch);
 mega_status engine_find_ties(mega_engine *e);
 mega_status engine_make_update(mega_engine *e);
 bool engine_reduces(const mega_engine *e, int bucket); /* some program sums the bucket over dp (mega_program_reduces) */
-void engine_await_weights(const mega_engine *e,
-                          mega_program *p);         /* its forward waits for the weights of the last update */
-mega_status engine_wait_reductions(mega_engine *e); /* waits for the sums that backward programs started */
-/* Both are collective over the world. They run the two parts of the update program. */
-/* Whether a step of all micro-batches on a device waits once, at its end. */
+void engine_await_weights(const mega_engine *e, mega_program *p); /* its forward waits for the last update's weights */
+mega_status engine_wait_reductions(mega_engine *e);               /* waits for the sums that backwards started */
+/* Whether a step of all micro-batches on a device waits once, at its end: the losses are read after the update. */
 bool engine_defers_losses(const mega_engine *e);
-int64_t engine_expected_positions(const mega_engine *e); /* step.c */
+int64_t engine_expected_positions(const mega_engine *e); /* step.c: of the expected micro-batches, over dp */
+/* Collective over the world, both. They run the two parts of the update program. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);
 /* step.c. Like engine_run_schedule, for one evaluation of all micro-batches. */

@@ -51,7 +51,7 @@ static void lengths_discard(const mega_engine *e, shorter *s)
     }
 }
 
-/* The end of a step was made for the programs of whole samples: these must sum the same buckets. */
+/* The update program was made for the programs of whole samples, so these must sum the same buckets. */
 static mega_status check_like_whole(const mega_engine *e, int chunk, const mega_program *p, int64_t positions)
 {
     MEGA_TRY(mega_batch_check_shorter(e->data.batch, p, e->options.micro_batch, positions, e->options.seq));

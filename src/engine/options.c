@@ -29,7 +29,7 @@ typedef struct option_row {
 } option_row;
 
 /* A member without a row does not compile: an initializer without member names must have a value for every member
- * (-Wmissing-field-initializers). The message names the last member of the struct, whichever has no row. */
+ * (-Wmissing-field-initializers). The message always names the last member of the struct, not the one without a row. */
 // clang-format off
 #define ZERO(...)         0,
 #define OPTION(...)       0,

@@ -58,7 +58,7 @@ const float *generator_row_logits(mega_generator *g, mega_run program, int64_t b
 /* generate.c: whether a text is one that g can generate; b is its number, for messages. */
 mega_status generator_check_text(const mega_generator *g, const mega_generation *s, int b);
 
-/* The error of all stages where the last one has found logits that are not finite, behind so many tokens. */
+/* Returns the error of all stages if the last one found logits that are not finite after this number of tokens. */
 mega_status generator_not_finite(const mega_generator *g, int64_t tokens);
 
 /* generate_end.c: whether the last token of sequence b ends it. */

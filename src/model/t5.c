@@ -238,7 +238,7 @@ static void t5_decoder(const mega_builder *b, const void *self, mega_flow *flow)
     const mega_builder d = of_decoder(b, m);
     request_rows(&d, true);
     flow->x = decoder_block_of(&d, m, flow->x, flow->more[0], b->positions);
-    /* nobody reads the output of the encoder behind the last block, so a stage of the head alone must not receive it */
+    /* nobody reads the output of the encoder after the last block, so a stage of the head alone must not receive it */
     if (b->index + 1 == (int)m->net.decoder_layers) flow->more[0] = mega_none();
 }
 
@@ -363,7 +363,7 @@ static mega_status cut_at(const cutting *c, int split, int part, bool head_alone
     return MEGA_OK;
 }
 
-/* Stages of several programs: a part begins with the embedding of the decoder or behind it, such that tables are
+/* Stages of several programs: a part begins with the embedding of the decoder or after it, such that tables are
  * apart. */
 static mega_status cut_apart(const cutting *c, int *first, int *tried)
 {

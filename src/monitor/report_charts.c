@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The running mean reaches over 1/50 of the points, so that it lags behind by little. */
+/* The running mean reaches over 1/50 of the points, so that its delay is small. */
 #define MEAN_SHARE 0.02
 enum { SMOOTHED_FROM = 200 /* points; fewer are drawn as they are */, MOST_KINDS = 3 };
 

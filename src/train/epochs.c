@@ -1,4 +1,4 @@
-/* A run whose length is said in epochs: how many steps that is; and of run_clm what transformers' script prints,
+/* A run whose length is given in epochs: how many steps that is; and of run_clm what transformers' script prints,
  * evaluates and writes at the start, after each epoch and at the end (of tasks with labels: sets.c). */
 #include "megalith/file.h"
 #include "megalith/run_json.h"

@@ -60,10 +60,10 @@ typedef struct train_text {
     int64_t vocab_rows;        /* rows of the model's vocabulary: `vocab`, or more if a checkpoint was padded */
 } train_text;
 
-/* Of a run whose length is said in epochs. */
+/* Of a run whose length is given in epochs. */
 typedef struct train_epochs {
     mega_task_texts texts;
-    int64_t steps; /* of an epoch; 0: the length is said in iterations */
+    int64_t steps; /* of an epoch; 0: the length is given in iterations */
     double loss;   /* sum of the losses of this epoch's steps */
     int64_t losses;
     double finished_loss; /* mean loss of the last epoch that ended; NAN: none */
@@ -169,7 +169,7 @@ typedef struct trainer {
     int64_t most_held;    /* mega_memory_peak of the rank that has most, when the run ended */
 } trainer;
 
-/* How the length of a run is said, and what follows from that. */
+/* How the length of a run is given, and what follows from that. */
 typedef struct train_course {
     /* Megatron's: evaluates a draw every --eval-interval steps, numbers checkpoints by iterations and saves the last
      * step. Otherwise as transformers' script. */
@@ -414,7 +414,7 @@ int train_load_threads(const trainer *t); /* number of threads of this host's ra
  * after the current batch without a loss, and t->stop is set. */
 mega_status train_evaluate(trainer *t, int split, const char *where, bool is_final);
 
-/* epochs.c: runs whose length is said in epochs */
+/* epochs.c: runs whose length is given in epochs */
 /* Whether the last step ended an epoch, if only because the run ends; false in a run of iterations. */
 bool train_ends_epoch(const trainer *t);
 /* Collective: the world. Reads the texts, and sets the number of iterations. Does nothing where mistakes prevent it. */

@@ -31,7 +31,7 @@ static mega_status open_model(server *s)
     MEGA_TRY(mega_loaded_open(s->cfg, s->world, &s->loaded));
     MEGA_TRY(mega_loaded_need_decoder(&s->loaded, "the server"));
     MEGA_TRY(mega_loaded_need_tokenizer(&s->loaded));
-    mega_team_stop_on(s->loaded.team, NULL); /* a signal ends the server behind the request under way */
+    mega_team_stop_on(s->loaded.team, NULL); /* a signal ends the server after the request in progress */
     s->positions = s->loaded.model.shape.positions;
     s->batch = o->batch > o->num_beams ? o->batch : o->num_beams;
     const mega_pretrained_sizes sizes = mega_pretrained_generation(s->batch, s->positions, o->inference_micro_batches,

@@ -16,9 +16,9 @@
 enum { LOOKS_A_SECOND = 10, GRACE_SECONDS = 5, SPARE_PLACES = 16 };
 
 typedef enum slow_state {
-    SLOW_SILENT,  /* answered, and nothing of another request has come */
-    SLOW_ARRIVES, /* its request is arriving; so is that of a new connection */
-    SLOW_WAITS    /* its request is whole */
+    SLOW_SILENT,  /* its last request is answered, and no byte of another has arrived */
+    SLOW_ARRIVES, /* a request is arriving; also the state of a new connection */
+    SLOW_WAITS    /* the whole request has arrived */
 } slow_state;
 
 struct server_slow_link {

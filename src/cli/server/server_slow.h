@@ -9,7 +9,7 @@
 typedef struct server_slow server_slow;
 typedef struct server_slow_link server_slow_link; /* one connection */
 
-/* From its first byte on, a request has to arrive within so many seconds; and after the first few of them with at least
+/* From its first byte on, a request has to arrive within `seconds`; and after the first few of them with at least
  * `rate` bytes a second. A new connection counts from its beginning. `places` connections are possible. Starts a
  * thread. */
 mega_status server_slow_open(int seconds, int64_t rate, int places, server_slow **out);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OTHERS_S       2.0    /* without a sign of life, before addresses other than the known one are tried */
+#define OTHERS_S       2.0    /* without a sign of life; then addresses besides the known one are tried */
 #define RANKS_A_SECOND 2048.0 /* larger worlds query less often */
 #define ASK_EVERY_S    0.5
 #define PATIENCE_S     0.5  /* without an answer, before another rank is tried as well */
@@ -16,7 +16,7 @@
 #define MUTE_S         4.0  /* limit for an answer, before the connection is replaced */
 #define QUIET_S        1.5  /* without a keepalive, which operating systems exchange every second */
 #define BROKEN_S       3.0  /* without even a keepalive, after which a connection counts as broken */
-#define LONGEST_S      1.0  /* most time counted between two checks: for the rest this process did not run */
+#define LONGEST_S      1.0  /* most time counted between two checks; beyond it this process did not run */
 #define GREETING_S     20.0 /* after the start, during which hosts are contacted even if no rank waits for them */
 #define FREE_OUTBOUND  8    /* connections that the initial contacts leave free for hosts being waited for */
 

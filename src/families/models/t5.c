@@ -90,7 +90,7 @@ void hf_put_decoder_start(const mega_model_shape *s, void *user, hf_put *put)
     if (s->net.decoder_start >= 0) hf_put_int(user, put, "decoder_start_token_id", s->net.decoder_start);
 }
 
-/* Half of the buckets are for keys behind in the encoder; the short distances have one each. */
+/* In the encoder half of the buckets are for keys after the query; the short distances have one each. */
 static void check_buckets(hf_reader *r, const mega_model_shape *s)
 {
     enum { MOST = 256 };

@@ -215,7 +215,7 @@ static mega_status punkt_find_spans(cutter *c)
 
 /* ---- closing marks ---- */
 
-/* Returns the bytes of closing marks at the beginning of a sentence, with the white space behind them in *all. */
+/* Returns the bytes of closing marks at the beginning of a sentence, with the white space after them in *all. */
 static size_t closing_marks(const cutter *c, const mega_sentence_span *s, size_t *all)
 {
     const uint16_t closes = c->p->rules.closes_one ? PUNKT_QUOTE : PUNKT_CLOSES;

@@ -33,7 +33,7 @@ typedef struct punkt_rules {
     int specials;
     bool may_end[256]; /* bytes that begin a character that may end a sentence */
     bool spaced;       /* white space lies between sentences */
-    bool closes_one;   /* one closing mark belongs to the sentence before it, and needs no white space behind it */
+    bool closes_one;   /* one closing mark belongs to the sentence before it, and needs no white space after it */
 } punkt_rules;
 void punkt_rules_init(punkt_rules *r, const char *language);
 /* The kind of the character at text; *length receives its bytes, 1 where it is not UTF-8. */

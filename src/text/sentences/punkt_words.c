@@ -51,7 +51,7 @@ static size_t word_end(const punkt_rules *r, const char *text, size_t at, size_t
     return at;
 }
 
-/* -?[.,]?digit[digits , . -]*, with or without a period behind it */
+/* -?[.,]?digit[digits , . -]*, with or without a period after it */
 static bool is_punkt_number(const punkt_rules *r, const char *text, size_t n)
 {
     size_t at = 0;

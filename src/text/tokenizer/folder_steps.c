@@ -95,7 +95,7 @@ static mega_status put_part(json_reader *r, size_t own, const mega_buffer *part,
     return MEGA_OK;
 }
 
-/* The parts are written behind the text, so that places in it stay what they are. */
+/* The parts are written after the text, so that positions in the text stay valid. */
 static mega_status append_parts(json_reader *r, json_layout *l, const mega_class_steps *s)
 {
     mega_buffer_append(&r->whole, r->c->text, r->c->size);

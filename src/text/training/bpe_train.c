@@ -9,7 +9,7 @@
 #include "megalith/utf8.h"
 #include <string.h>
 
-/* Positions in a block of memory, and how many positions ahead their words are prefetched. */
+/* BLOCK: positions in a block of memory. AHEAD: how many positions ahead of the loop words are prefetched. */
 enum { BLOCK = 1 << 18, AHEAD = 12 };
 
 typedef struct train_pair {

@@ -40,7 +40,7 @@ typedef struct word_scratch {
 typedef struct em {
     mega_unigram *u;
     mega_trie trie;
-    double *chance;    /* by piece: its probability with the factor */
+    double *chance;    /* [pieces] probability of each, times the factor */
     double unknown[5]; /* the same, by the number of bytes */
     double unknown_score;
     double *expected;      /* by part and piece */

@@ -291,7 +291,7 @@ void mega_train_rule_clm_files(mega_train_options *cfg)
     }
 }
 
-/* The final model stands in --output_dir itself: its files must not replace those of another program unasked. One of
+/* The final model is in --output_dir itself: its files must not replace those of another program unasked. One of
  * this program has a checkpoint beside it, and save_lock.c asks. */
 void mega_train_rule_clm_writes(mega_train_options *cfg)
 {

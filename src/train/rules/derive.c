@@ -73,8 +73,8 @@ static bool has_curriculum(const mega_train_options *cfg, mega_curriculum *c, me
     return is_right;
 }
 
-/* Under a curriculum a token is no fixed part of a step: the steps are counted until they have read so many tokens. The
- * learning rate counts tokens itself (mega_train_engine_options). */
+/* Under a curriculum steps differ in their tokens: the steps are counted until they have read that number of tokens.
+ * The learning rate counts tokens itself (mega_train_engine_options). */
 static void derive_length_of_curriculum(mega_train_options *cfg)
 {
     mega_optim_options *o = &cfg->engine.optim;

@@ -28,7 +28,7 @@ typedef struct mega_task_model {
     void *self;    /* private data of the task */
 } mega_task_model; /* a zero-initialised one is valid and empty */
 
-/* The data of a run whose length is said in epochs: their numbers of samples are known before anything else is
+/* The data of a run whose length is given in epochs: their numbers of samples are known before anything else is
  * checked. */
 typedef struct mega_task_texts {
     void *self;                        /* private data of the task; NULL: they are not read */
@@ -44,7 +44,7 @@ typedef struct mega_task_set {
     bool is_test; /* their labels are not known */
 } mega_task_set;
 
-/* How the length of a run is said, and what follows from that (train_impl.h). */
+/* How the length of a run is given, and what follows from that (train_impl.h). */
 struct train_course;
 extern const struct train_course train_by_iterations, train_by_epochs, train_by_sets;
 
@@ -101,7 +101,7 @@ typedef struct mega_task {
     void (*card)(const mega_task_model *m, const mega_train_options *cfg,
                  mega_buffer *out); /* writes the head of a model card */
 
-    /* Unless the length is said in iterations, these read and free the data that the samples of every epoch are made
+    /* Unless the length is given in iterations, these read and free the data that the samples of every epoch are made
      * of. */
     mega_status (*make_texts)(const mega_task_data_options *o, mega_task_texts *out);
     void (*free_texts)(mega_task_texts *texts);

@@ -10,7 +10,7 @@
 
 typedef struct t5_words {
     mega_sentence_vocabulary vocabulary;
-    int32_t *sentinel; /* behind `continues` */
+    int32_t *sentinel; /* after `continues`, in the same memory */
     bool continues[];  /* by id */
 } t5_words;
 

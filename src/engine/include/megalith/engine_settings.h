@@ -45,7 +45,7 @@ typedef struct mega_engine_settings {
     int64_t data_parallel_size; /* derived */
     mega_gpu_ranks gpus;        /* what the ranks have agreed on (mega_engine_agree_device) */
     mega_yaml_scaler yaml_scaler;
-    bool has_told;         /* what is said once, about the defaults of DeepSpeed and about amp */
+    bool has_told;         /* the lines about the defaults of DeepSpeed and about amp have been logged */
     mega_options *options; /* which source set each option, and mistakes; borrowed */
 } mega_engine_settings;
 

@@ -82,7 +82,7 @@ typedef struct mega_program_named {
     bool leaves_out, is_checked_by_op;
 } mega_program_named;
 bool mega_program_named_get(const mega_program *p, int number, mega_program_named *out);
-/* Labels that are no classes, in rows of another weight than 0. */
+/* Labels outside of the classes, in rows whose weight is not 0. */
 typedef struct mega_program_mistake {
     const char *labels;    /* the name of their tensor; borrowed */
     bool is_input;         /* or a part of an input */

@@ -16,7 +16,7 @@ void mega_signals_watch(const char *command, int rank, const char *effect);
 void mega_signals_break(bool reads);
 /* Sets the effect that the handler's line announces; NULL: the handler prints nothing from now on. */
 void mega_signals_promise(const char *effect);
-/* Sets an effect that the line announces in place of the promise for as long as something stands in its way; NULL:
+/* Sets an effect that the line announces in place of the promise for as long as the promise cannot be kept; NULL:
  * nothing does any more. */
 void mega_signals_hold(const char *effect);
 /* Returns 0, or the last signal that asked to stop. Borrowed for the life of the process. */

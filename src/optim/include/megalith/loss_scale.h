@@ -29,7 +29,7 @@ typedef struct mega_loss_scale_options {
 typedef struct mega_loss_scale {
     double scale;
     int64_t good;       /* steps without overflow since the last overflow; Megatron: and since the scale rose */
-    int64_t hysteresis; /* overflows left, with the one that halves */
+    int64_t hysteresis; /* overflows until the scale halves, the last one included */
 } mega_loss_scale;
 
 typedef enum mega_loss_scale_change {

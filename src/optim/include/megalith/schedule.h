@@ -46,7 +46,7 @@ typedef struct mega_lr_schedule {
 /* MEGA_ERR_USAGE for a schedule whose rate or weight decay could be no finite number of at least 0. */
 mega_status mega_lr_schedule_check(const mega_lr_schedule *s);
 double mega_lr_schedule_lr(const mega_lr_schedule *s, int64_t samples);
-/* The same of a schedule that may count tokens, after so many samples, which had so many tokens. */
+/* The same of a schedule that may count tokens, after this number of samples and of their tokens. */
 double mega_lr_schedule_lr_at(const mega_lr_schedule *s, int64_t samples, int64_t tokens);
 double mega_lr_schedule_weight_decay(const mega_lr_schedule *s, int64_t samples);
 /* "cosine", as typed; "unknown" for a number that is no style. */
@@ -128,7 +128,7 @@ typedef struct mega_batch_ramp {
 /* MEGA_ERR_USAGE for a ramp whose batches are not all multiples of micro_step that end with global_batch. */
 mega_status mega_batch_ramp_check(const mega_batch_ramp *r);
 int64_t mega_batch_ramp_at(const mega_batch_ramp *r, int64_t consumed_samples);
-/* Iterations that a training of `train_samples` samples has left behind the first `consumed`: those of the ramp, then
+/* Iterations that a training of `train_samples` samples has left after the first `consumed`: those of the ramp, then
  * whole batches of what is left. */
 int64_t mega_batch_ramp_iterations(const mega_batch_ramp *r, int64_t consumed, int64_t train_samples);
 
