@@ -319,6 +319,10 @@ MEGA_U16 = 7
 MEGA_I8 = 8
 MEGA_I16 = 9
 MEGA_DTYPE_COUNT = 10
+mega_reduce = c_int
+MEGA_REDUCE_SUM = 0
+MEGA_REDUCE_MAX = 1
+MEGA_REDUCE_MIN = 2
 mega_dtype_size = _function("mega_dtype_size", c_size_t, mega_dtype)
 mega_dtype_name = _function("mega_dtype_name", _text, mega_dtype)
 mega_f16_to_f32 = _function("mega_f16_to_f32", c_float, c_uint16)
@@ -408,10 +412,6 @@ mega_world_forget_failure = _function("mega_world_forget_failure", None, POINTER
 mega_world_process_bytes = _function("mega_world_process_bytes", c_size_t, c_int64, c_double)
 mega_world_code_scale = _function("mega_world_code_scale", c_double)
 mega_world_transport = _function("mega_world_transport", _text, POINTER(c_char), c_size_t)
-mega_reduce = c_int
-MEGA_REDUCE_SUM = 0
-MEGA_REDUCE_MAX = 1
-MEGA_REDUCE_MIN = 2
 mega_comm_name = _function("mega_comm_name", _text, POINTER(mega_comm))
 mega_comm_rank = _function("mega_comm_rank", c_int, POINTER(mega_comm))
 mega_comm_size = _function("mega_comm_size", c_int, POINTER(mega_comm))
@@ -516,6 +516,9 @@ mega_layout_create = _function(
     "mega_layout_create", _checked, POINTER(mega_world), POINTER(mega_layout_sizes),
     POINTER(POINTER(mega_layout)))
 mega_layout_destroy = _function("mega_layout_destroy", None, POINTER(mega_layout))
+MEGA_COMM_SAID = 512
+mega_layout_connect = _function(
+    "mega_layout_connect", _checked, POINTER(mega_layout), c_void_p, c_bool, POINTER(c_char))
 
 # ---- param_init.h ----
 

@@ -194,6 +194,10 @@ static void show_gpu(void)
     for (; mega_cuda_describe(count, text) == MEGA_OK; count++)
         row("GPU", "%s; --device cuda:%lld takes it", text, (long long)count);
     if (count == 0) row("GPU", "none: %s", mega_error_message());
+    else if (mega_cuda_nccl(text) == MEGA_OK)
+        row("NCCL", "%s: ranks with a GPU each exchange by it", text);
+    else
+        row("NCCL", "%s; ranks with GPUs exchange through the memory of their hosts", mega_error_message());
 }
 
 static void show_use(void)

@@ -3,6 +3,7 @@
 #define MEGA_COMM_IMPL_H
 
 #include "megalith/comm.h"
+#include "megalith/device_exchange.h"
 
 #define MEGA_COMM_NAME 16
 
@@ -26,6 +27,10 @@ struct mega_comm {
     mega_world *world; /* NULL if size is 1 */
     int stride;        /* distance between world ranks of neighbours in this group */
     int tag;           /* message tag */
+    /* devices.c; NULL: exchanges of a device's memory are staged. forth: where this group's messages go, 1 or -1 */
+    mega_device *device;
+    mega_exchange_group *collectives, *to_next, *from_previous;
+    int forth;
 };
 
 /* Messages that were started together; the transport owns the content. All zero: none. The list keeps its
@@ -60,6 +65,7 @@ typedef enum comm_state {
     COMM_QUEUED,
     COMM_MOVING,
     COMM_DONE,
+    COMM_OF_DEVICE, /* the device makes it */
     COMM_FAILED /* operations queued after it never run */
 } comm_state;
 
@@ -99,6 +105,7 @@ typedef struct comm_op {
     comm_stage stage; /* of `out` and `in`, if these are in the place of a device's memory, and ... */
     void *target;     /* ... where the result goes there */
     int peer;         /* the other end of a message; the root of a broadcast */
+    bool is_awaited;  /* of a device: work that is given to it from now on comes after it */
     double limit_s;   /* time limit of the wait; 0: the world's. A wait with its own limit fails without a report */
     comm_phase phase;
     int64_t at;              /* elements of a slice that are done */
@@ -162,6 +169,11 @@ struct mega_world {
     comm_watch watch;             /* state of this rank's current wait */
     struct comm_log *log;         /* counts exchanges; NULL: they are not counted */
     struct comm_staging *staging; /* NULL: no exchange of a device's memory yet */
+    /* operations of devices that were waited for and may not be done: the first that is not is what a device waits in.
+     * -1: none; `next` of an operation leads on */
+    int awaited, last_awaited, num_awaited;
+    bool device_waits;   /* the host waits for a device, and its record says so ... */
+    double device_began; /* ... since then */
     mega_stall_report *report;
     void *report_user;
 };
@@ -229,6 +241,17 @@ void comm_stage_in(const comm_stage *stage, size_t at, const void *from, size_t 
 void comm_stage_out(const comm_stage *stage, size_t at, void *to, size_t bytes);
 void comm_stage_give(const comm_stage *stage);
 void comm_staging_close(mega_world *world);
+
+/* devices.c: whether the devices of the ranks make this operation themselves; starting it; its wait, by which work of
+ * the device that is given to it later comes after it. The others: see mega_layout_connect. */
+bool comm_of_devices(const comm_op *op);
+mega_status comm_devices_start(comm_op *op, int place);
+mega_status comm_devices_await(comm_op *op, int place);
+/* Frees the table's places of those that are done. */
+mega_status comm_devices_retire(mega_world *world);
+int comm_devices_missing(const comm_op *op, int *ranks, int most);
+/* Before groups of a layout end. */
+void comm_devices_close(mega_comm *group, int groups);
 
 /* operations.c: the table of operations in progress. comm_begin copies *op into the table and returns a request for it;
  * groups have more than one rank. */

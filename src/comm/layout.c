@@ -158,5 +158,6 @@ mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes
 
 void mega_layout_destroy(mega_layout *layout)
 {
+    if (layout != NULL) comm_devices_close(((layout_block *)layout)->group, MEGA_COMM_GROUPS);
     mega_free(layout);
 }

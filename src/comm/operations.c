@@ -81,6 +81,7 @@ static mega_status operation_test(comm_op *op, bool *through)
 
 int comm_missing(const comm_op *op, int *ranks, int most)
 {
+    if (op->state == COMM_OF_DEVICE) return comm_devices_missing(op, ranks, most);
     return op->phase == COMM_SHARED ? comm_shared_missing(op, ranks, most) : transport_missing(op, ranks, most);
 }
 
@@ -168,7 +169,8 @@ static void operation_enqueue(mega_world *world, comm_channel *c, int place)
 mega_status comm_begin(const comm_op *wanted, mega_request *out)
 {
     mega_world *w = wanted->comm->world;
-    if (!is_message(wanted)) MEGA_TRY(comm_channel_open(wanted->comm));
+    const bool is_of_devices = comm_of_devices(wanted);
+    if (!is_message(wanted) && !is_of_devices) MEGA_TRY(comm_channel_open(wanted->comm));
     comm_op *op = operation_take(w);
     if (op == NULL)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
@@ -182,6 +184,10 @@ mega_status comm_begin(const comm_op *wanted, mega_request *out)
     op->own = own;
     op->use = use;
     if (w->log != NULL) op->began = mega_time_now();
+    if (is_of_devices) {
+        *out = (mega_request){.world = w, .place = (int)(op - w->op), .use = use};
+        return comm_devices_start(op, out->place);
+    }
     MEGA_TRY(comm_stage_op(op));
     op->state = COMM_QUEUED;
     op->next = -1;
@@ -252,9 +258,11 @@ mega_status mega_comm_wait(mega_request *request)
     if (r.world == NULL) return MEGA_OK;
     comm_op *op = &r.world->op[r.place];
     *request = (mega_request){0};
-    if (op->state == COMM_FREE || op->use != r.use)
+    const bool is_of_devices = op->state == COMM_OF_DEVICE;
+    if (op->state == COMM_FREE || op->use != r.use || (is_of_devices && op->is_awaited))
         return MEGA_MISTAKE("mega_comm_wait: this request was already waited for through a copy of it; wait for "
                             "each request once");
+    if (is_of_devices) return comm_devices_await(op, r.place);
     const bool is_counted = r.world->log != NULL;
     const double began = is_counted ? mega_time_now() : 0;
     MEGA_TRY(wait_for(r.world, op));

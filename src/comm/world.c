@@ -40,6 +40,7 @@ mega_status mega_world_create(const mega_world_options *options, mega_world **ou
     if (w == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "world of ranks: no memory");
     w->size = w->local_size = 1;
     w->timeout_s = DEFAULT_TIMEOUT_S;
+    w->awaited = w->last_awaited = -1;
     w->message_bytes = o.message_bytes > 0 ? o.message_bytes : INT_MAX;
     w->scratch_bytes = o.scratch_bytes > 0 ? o.scratch_bytes : COMM_SCRATCH_BYTES;
     mega_status st = transport_open(w, o.communicator);

@@ -39,6 +39,9 @@ static const struct {
      "set by `megalith launch` for the ranks that it starts; not for users"},
     {"LAUNCH_ALONE", NULL, 0, NULL, "", /* the same, where launch becomes the only rank */
      "set by `megalith launch` for a rank that has no others; not for users"},
+    {"NCCL_LIBRARY", NULL, 0, NULL, "libnccl.so.2",
+     "the library that ranks with GPUs load as NCCL; without it also that of NVIDIA's wheel is taken, where pip leaves "
+     "it"},
     {"START_TIMEOUT", NULL, 1, "seconds, at least 1", "30",
      "after how many seconds `megalith launch` reports that not all ranks have joined. After a third of that time it "
      "ends a start that has failed"},

@@ -382,9 +382,19 @@ static void say_kernels(const mega_engine *e)
               (double)k.bytes * 1e-6, k.seconds);
 }
 
+/* Lets the GPUs of the ranks exchange by themselves, if they can, and says what they do. */
+static mega_status connect_devices(const mega_engine *e)
+{
+    char said[MEGA_COMM_SAID] = "";
+    if (!e->options.no_nccl) MEGA_TRY(mega_layout_connect(e->layout, e->memory.device, e->options.needs_nccl, said));
+    if (said[0] != '\0' && e->layout->world.rank == 0) mega_info("%s", said);
+    return MEGA_OK;
+}
+
 static mega_status allocate_all(mega_engine *e)
 {
     MEGA_TRY(engine_begin_call(e, engine_allocate(e)));
+    MEGA_TRY(connect_devices(e));
     if (e->options.backend == MEGA_BACKEND_CUDA && e->layout->world.rank == 0) say_kernels(e);
     if (!mega_device_is_host(e->memory.arena) && e->layout->world.rank == 0) say_host_work(e);
     e->memory.is_allocated = true;

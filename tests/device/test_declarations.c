@@ -27,6 +27,8 @@ MEGA_CUDA_FUNCTIONS(X)
 #define X(name, symbol, params) static nccl_result(*const check_nccl_##name) params = symbol;
 MEGA_NCCL_FUNCTIONS(X)
 #undef X
+static const char *(*const check_nccl_error_text)(nccl_result) = ncclGetErrorString;
+static const char *(*const check_nccl_last_error)(nccl_comm) = ncclGetLastError;
 #endif
 
 #ifdef MEGA_CUBLASLT_HEADER
@@ -185,6 +187,7 @@ int main(void)
 #define X(name, symbol, params) count += sizeof check_nccl_##name == sizeof(void *);
     MEGA_NCCL_FUNCTIONS(X)
 #undef X
+    count += (int)(sizeof check_nccl_error_text + sizeof check_nccl_last_error) / (int)sizeof(void *);
 #endif
 #ifdef MEGA_CUBLASLT_HEADER
 #define X(name, symbol, params) count += sizeof check_cublaslt_##name == sizeof(void *);

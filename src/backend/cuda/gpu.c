@@ -28,7 +28,10 @@ static cu_address address(const void *at)
 /* Notes the first failure, which gpu_finish returns; results of later work have no meaning. */
 static bool keep(mega_cuda_gpu *g, mega_status st)
 {
-    if (st != MEGA_OK && g->failed.code == MEGA_OK) mega_error_get_of(st, &g->failed);
+    if (st != MEGA_OK && g->failed.code == MEGA_OK) {
+        mega_error_get_of(st, &g->failed);
+        mega_cuda_exchanges_abort(g); /* others would wait for this GPU, and it for them */
+    }
     return st == MEGA_OK;
 }
 
@@ -81,10 +84,57 @@ static bool wait_stream(mega_cuda_gpu *g)
     if (g->last != NULL)
         snprintf(what, sizeof what, "waiting for its work, of which kernel %s was the last that was queued", g->last);
     g->last = NULL;
+    if (g->exchanges != NULL && !mega_cuda_exchanges_wait(g, g->stream, NULL, what)) return false;
     if (!is_done(g, g->cuda.stream_wait(g->stream), what)) return false;
     mega_cuda_writes_are_done(&g->writes);
     g->has_work = false;
     return true;
+}
+
+/* Waits for an event that comes in any case: of copies and marks. */
+static mega_status wait_event(void *user, cu_event event)
+{
+    return mega_cuda_gpu_wait(user, event);
+}
+
+mega_status mega_cuda_gpu_wait(mega_cuda_gpu *g, cu_event event)
+{
+    static const char what[] = "waiting for its work";
+    const bool is_good = (g->exchanges == NULL || mega_cuda_exchanges_wait(g, NULL, event, what)) &&
+                         is_done(g, g->cuda.event_wait(event), what);
+    return is_good ? MEGA_OK : mega_cuda_gpu_status(g);
+}
+
+/* ---- for exchanges ---- */
+
+bool mega_cuda_gpu_enter(mega_cuda_gpu *g, size_t bytes)
+{
+    return gpu_enter(g, bytes);
+}
+
+bool mega_cuda_gpu_enter_to_end(mega_cuda_gpu *g)
+{
+    return gpu_enter_to_end(g);
+}
+
+void mega_cuda_gpu_leave(mega_cuda_gpu *g)
+{
+    gpu_leave(g);
+}
+
+bool mega_cuda_gpu_keep(mega_cuda_gpu *g, mega_status st)
+{
+    return keep(g, st);
+}
+
+bool mega_cuda_gpu_is_done(mega_cuda_gpu *g, cu_result result, const char *what)
+{
+    return is_done(g, result, what);
+}
+
+mega_status mega_cuda_gpu_status(const mega_cuda_gpu *g)
+{
+    return g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
 }
 
 /* ---- memory ---- */
@@ -97,7 +147,7 @@ static mega_status gpu_alloc(mega_device *device, void **out, size_t bytes, cons
     cu_address at = 0;
     if (!gpu_enter(g, bytes)) {
         gpu_leave(g);
-        return mega_error_restore(&g->failed);
+        return mega_cuda_gpu_status(g);
     }
     if (g->cuda.memory_info(&left, &all) != CU_OK) left = all = 0;
     const int n = snprintf(text, sizeof text, "%s: %.4g MB for %s, of %.4g MB of which %.4g MB are free", g->name,
@@ -240,7 +290,7 @@ static mega_status gpu_host_alloc(mega_device *device, void **out, size_t bytes,
     char text[256];
     if (!gpu_enter(g, bytes)) {
         gpu_leave(g);
-        return mega_error_restore(&g->failed);
+        return mega_cuda_gpu_status(g);
     }
     snprintf(text, sizeof text, "%s: %.4g MB of pinned memory for %s", g->name, (double)bytes * 1e-6, what);
     const mega_status st = mega_cuda_check(&g->cuda, g->cuda.host_alloc(out, bytes, 0), text);
@@ -324,7 +374,7 @@ mega_status mega_cuda_load(mega_device *device, mega_kernel_id id, const void *a
     mega_cuda_gpu *g = gpu_of(device);
     const mega_cuda_kernel *kernel = mega_cuda_kernel_at(id);
     if (gpu_enter(g, kernel != NULL)) (void)keep(g, load_call(g, kernel, args));
-    const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
+    const mega_status st = mega_cuda_gpu_status(g);
     gpu_leave(g);
     return st;
 }
@@ -440,58 +490,9 @@ static mega_status gpu_finish(mega_device *device)
 {
     mega_cuda_gpu *g = gpu_of(device);
     if (gpu_enter_to_write(g, g->has_work ? 1 : 0) && keep(g, mega_cuda_writes_flush(&g->writes))) (void)wait_stream(g);
-    const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
+    const mega_status st = mega_cuda_gpu_status(g);
     gpu_leave(g);
     return st;
-}
-
-/* ---- marks ---- */
-
-static void gpu_marks_begin(mega_device *device)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    pthread_mutex_lock(&g->lock);
-    g->num_marks = 0;
-    gpu_leave(g);
-}
-
-/* Makes more events, which later steps use again. */
-static bool more_marks(mega_cuda_gpu *g)
-{
-    enum { AT_ONCE = 256 };
-    if (g->num_marks < g->made_marks) return true;
-    cu_event *more = mega_realloc(g->mark, (size_t)(g->made_marks + AT_ONCE) * sizeof *more);
-    if (more == NULL) return keep(g, MEGA_NO_MEMORY(g->name, "marks of its time"));
-    g->mark = more;
-    for (int i = 0; i < AT_ONCE; i++) {
-        if (!is_done(g, g->cuda.event_create(&g->mark[g->made_marks], 0), "an event of its time")) return false;
-        g->made_marks++;
-    }
-    return true;
-}
-
-static int64_t gpu_mark(mega_device *device)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    int64_t number = -1;
-    if (gpu_enter(g, 1) && more_marks(g) &&
-        is_done(g, g->cuda.event_record(g->mark[g->num_marks], g->stream), "noting its time"))
-        number = g->num_marks++;
-    gpu_leave(g);
-    return number;
-}
-
-static double gpu_seconds(mega_device *device, int64_t from, int64_t to)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    float milliseconds = 0;
-    if (gpu_enter_to_write(g, 1) && from < g->num_marks && to < g->num_marks &&
-        is_done(g, g->cuda.event_wait(g->mark[from]), "waiting for its work") &&
-        is_done(g, g->cuda.event_wait(g->mark[to]), "waiting for its work") &&
-        !is_done(g, g->cuda.event_elapsed(&milliseconds, g->mark[from], g->mark[to]), "its time"))
-        milliseconds = 0;
-    gpu_leave(g);
-    return (double)milliseconds * 1e-3;
 }
 
 /* ---- opening and closing ---- */
@@ -500,6 +501,7 @@ static void gpu_close(mega_device *device)
 {
     mega_cuda_gpu *g = gpu_of(device);
     cu_context own;
+    mega_cuda_exchanges.close(device);
     if (g->has_context && g->cuda.context_push(g->context) == CU_OK) {
         mega_cuda_products_close(&g->products, &g->cuda);
         mega_cuda_images_close(&g->images, &g->cuda);
@@ -524,6 +526,9 @@ static mega_status take_own(mega_cuda_gpu *g)
     size_t all;
     MEGA_TRY(mega_cuda_check(cuda, cuda->memory_info(&g->left, &all), g->name));
     MEGA_TRY(mega_cuda_check(cuda, cuda->stream_create(&g->stream, CU_NON_BLOCKING), g->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->device_bus_id(g->bus_id, sizeof g->bus_id, g->id), g->name));
+    g->writes.wait = wait_event;
+    g->writes.user = g;
     MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
     MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
     g->received = received;
@@ -542,12 +547,24 @@ static mega_status gpu_take(mega_cuda_gpu *g)
     return st == MEGA_OK ? mega_cuda_check(cuda, popped, g->name) : st;
 }
 
+/* What watches a wait under the lock may use the GPU, too. */
+static void gpu_lock_make(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
 mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
 {
     mega_cuda_info gpu;
     mega_cuda_gpu *g = mega_calloc(1, sizeof *g);
     if (g == NULL) return MEGA_NO_MEMORY("cuda", "the record of a GPU");
     g->device = (mega_device){.name = g->name,
+                              .identity = g->bus_id,
+                              .exchanges = &mega_cuda_exchanges,
                               .alloc = gpu_alloc,
                               .free = gpu_free,
                               .write = gpu_write,
@@ -567,10 +584,10 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .record_end = gpu_record_end,
                               .replay = gpu_replay,
                               .forget = gpu_forget,
-                              .marks_begin = gpu_marks_begin,
-                              .mark = gpu_mark,
-                              .seconds = gpu_seconds};
-    pthread_mutex_init(&g->lock, NULL);
+                              .marks_begin = mega_cuda_marks_begin,
+                              .mark = mega_cuda_mark,
+                              .seconds = mega_cuda_seconds};
+    gpu_lock_make(&g->lock);
     mega_status st = mega_cuda_images_exist();
     if (st == MEGA_OK) st = mega_cuda_library_load(&g->cuda);
     if (st == MEGA_OK) st = mega_cuda_look_at(&g->cuda, ordinal, &g->id, &gpu);

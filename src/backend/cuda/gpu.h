@@ -6,6 +6,8 @@
 #include "driver.h"
 #include "launch.h"
 #include "megalith/cuda.h"
+#include "megalith/device_exchange.h"
+#include "megalith/status.h"
 #include <pthread.h>
 
 /* ---- library.c ---- */
@@ -78,6 +80,8 @@ typedef struct cuda_piece {
 typedef struct cuda_writes {
     const mega_cuda_driver *cuda;
     cu_stream computes, copies;
+    mega_status (*wait)(void *user, cu_event event); /* of the host */
+    void *user;
     char *pinned;
     cu_address staging;
     cuda_half half[2];
@@ -86,6 +90,7 @@ typedef struct cuda_writes {
     int num_pieces; /* for which nothing was asked yet */
 } cuda_writes;
 
+/* w->wait and w->user are set. */
 mega_status mega_cuda_writes_open(cuda_writes *w, const mega_cuda_driver *cuda, cu_stream computes);
 void mega_cuda_writes_close(cuda_writes *w); /* also after an open that failed */
 mega_status mega_cuda_writes_add(cuda_writes *w, cu_address to, const void *host, size_t bytes);
@@ -137,6 +142,17 @@ mega_status mega_cuda_products_load(cuda_products *p, const mega_gemm_args *a);
 mega_status mega_cuda_products_run(cuda_products *p, const mega_gemm_args *a, bool first_micro_batch, cu_stream stream,
                                    bool *is_done);
 
+/* ---- nccl.c: exchanges with the GPUs of other ranks ---- */
+
+struct mega_cuda_gpu;
+typedef struct cuda_exchanges cuda_exchanges;
+extern const mega_device_exchanges mega_cuda_exchanges;
+/* Ends them: what is on its way stops, on this rank. */
+void mega_cuda_exchanges_abort(struct mega_cuda_gpu *g);
+/* Waits for the event, or, if it is NULL, for the stream, as long as the watch of the exchanges allows; also asks NCCL
+ * for what failed on its own. Returns false after a failure. Only with exchanges. */
+bool mega_cuda_exchanges_wait(struct mega_cuda_gpu *g, cu_stream stream, cu_event event, const char *what);
+
 /* ---- gpu.c ---- */
 
 struct mega_recording {
@@ -159,15 +175,36 @@ typedef struct mega_cuda_gpu {
     char *received; /* pinned memory for what is copied from the device */
     cuda_images images;
     cuda_products products;
-    size_t left;    /* memory that was free when it was opened */
-    cu_event *mark; /* those that were made, of which num_marks are in use */
+    cuda_exchanges *exchanges; /* NULL: none */
+    size_t left;               /* memory that was free when it was opened */
+    cu_event *mark;            /* those that were made, of which num_marks are in use */
     int64_t made_marks, num_marks;
     bool has_work;             /* since the host has waited last */
     const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
     mega_recording *recording; /* into which work is recorded; NULL: it is queued */
     mega_error_record failed;  /* code MEGA_OK: nothing */
     char name[128];            /* "cuda:0" */
+    char bus_id[32];           /* "0000:81:00.0" */
 } mega_cuda_gpu;
+
+/* Around work in its context, after all that the host has written; false, after a failure, and where bytes is 0:
+ * nothing is to be done. */
+bool mega_cuda_gpu_enter(mega_cuda_gpu *g, size_t bytes);
+bool mega_cuda_gpu_enter_to_end(mega_cuda_gpu *g); /* also after a failure: to give back what it has */
+void mega_cuda_gpu_leave(mega_cuda_gpu *g);
+/* Note the first failure; return whether there was none. */
+bool mega_cuda_gpu_keep(mega_cuda_gpu *g, mega_status st);
+bool mega_cuda_gpu_is_done(mega_cuda_gpu *g, cu_result result, const char *what);
+/* Waits for an event that comes in any case: of copies and marks. */
+mega_status mega_cuda_gpu_wait(mega_cuda_gpu *g, cu_event event);
+/* Returns that failure. */
+mega_status mega_cuda_gpu_status(const mega_cuda_gpu *g);
+
+/* ---- marks.c ---- */
+
+void mega_cuda_marks_begin(mega_device *device);
+int64_t mega_cuda_mark(mega_device *device);
+double mega_cuda_seconds(mega_device *device, int64_t from, int64_t to);
 
 /* Queues a launch; a failure is kept until the device is finished. */
 void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cuda_launch *launch, const void *args);

@@ -1,5 +1,6 @@
-/* The functions and types of NCCL (libnccl.so.2) that exchanges of GPUs will use, declared by megalith itself. Only the
- * software device has them so far: exchanges go through host memory (comm/staging.c). They exist since NCCL 2.7. */
+/* The functions and types of NCCL (libnccl.so.2) that exchanges of GPUs use, declared by megalith itself: no header of
+ * NCCL is needed to build, and the library is loaded at run time (nccl.c). device_test_declarations compares them with
+ * NCCL's own header where that is. They exist since NCCL 2.7. */
 #ifndef MEGALITH_CUDA_NCCL_CALLS_H
 #define MEGALITH_CUDA_NCCL_CALLS_H
 
@@ -56,6 +57,7 @@ typedef struct mega_nccl {
     MEGA_NCCL_FUNCTIONS(X)
 #undef X
     const char *(*error_text)(nccl_result error); /* ncclGetErrorString */
+    const char *(*last_error)(nccl_comm comm);    /* ncclGetLastError, since NCCL 2.13; NULL: it has none */
 } mega_nccl;
 
 #endif

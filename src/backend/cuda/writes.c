@@ -76,7 +76,7 @@ static mega_status writes_turn(cuda_writes *w)
     w->now = 1 - w->now;
     cuda_half *h = &w->half[w->now];
     if (h->used > 0) {
-        MEGA_TRY(check(w, w->cuda->event_wait(h->arrived)));
+        MEGA_TRY(w->wait(w->user, h->arrived));
         MEGA_TRY(check(w, w->cuda->stream_wait_event(w->copies, h->taken, 0)));
     }
     h->used = h->sent = 0;

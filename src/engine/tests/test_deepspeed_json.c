@@ -133,6 +133,7 @@ static const struct {
     {"max_shard_size", "max-shard-size", "7M", "\"8M\""},
     {"tensor_model_parallel_size", "tensor-model-parallel-size", "2", "4"},
     {"pipeline_model_parallel_size", "pipeline-model-parallel-size", "2", "4"},
+    {"distributed_backend", "distributed-backend", "gloo", "\"nccl\""},
     {"distributed_timeout_minutes", "distributed-timeout-minutes", "2", "3.5"},
     {"ddp_impl", "DDP-impl", "torch", "\"local\""},
     {"ddp_bucket_size", "ddp-bucket-size", "100", "5e8"},

@@ -270,6 +270,8 @@ static const check checks[] = {
     REACHES("profile-step-end", "--profile-step-end 47", 47, cfg.train.profile_step_end),
     REACHES("num-threads", "--num-threads 3", 3, cfg.train.engine.backend.num_threads),
     REACHES("memory-limit", "--memory-limit 3G", 3.0 * 1024 * 1024 * 1024, cfg.train.memory_limit),
+    REACHES("distributed-backend", "--distributed-backend nccl", 1, engine.needs_nccl),
+    REACHES("distributed-backend", "--distributed-backend gloo", 1, engine.no_nccl),
     REACHES("distributed-timeout-minutes", "--distributed-timeout-minutes 2.5", 2.5, cfg.train.engine.comm.distributed_timeout_minutes),
 };
 /* clang-format on */

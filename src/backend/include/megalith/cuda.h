@@ -45,6 +45,9 @@ MEGA_CHECK_RESULT mega_status mega_cuda_describe(int64_t ordinal, char text[MEGA
 /* Sets *out to the number of GPUs that the driver shows. Fails if there is no driver. */
 MEGA_CHECK_RESULT mega_status mega_cuda_count(int *out);
 
+/* Sets `text` to the version of NCCL that ranks with GPUs would load, "2.20.5", or fails with the reason. */
+MEGA_CHECK_RESULT mega_status mega_cuda_nccl(char text[MEGA_CUDA_TEXT]);
+
 /* What the driver says of a GPU that mega_cuda_open would open, without opening it. */
 typedef struct mega_cuda_info {
     char name[96];

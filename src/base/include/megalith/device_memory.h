@@ -35,6 +35,8 @@ typedef struct mega_recorded {
 
 struct mega_device {
     const char *name;
+    const char *identity; /* of the hardware on its host: two devices on one have the same */
+    const struct mega_device_exchanges *exchanges; /* device_exchange.h; NULL: it makes none */
     mega_status (*alloc)(mega_device *device, void **out, size_t bytes, const char *what);
     void (*free)(mega_device *device, void *block);
     void (*write)(mega_device *device, void *to, const void *host, size_t bytes);

@@ -25,6 +25,9 @@ typedef enum mega_dtype {
     MEGA_DTYPE_COUNT
 } mega_dtype;
 
+/* What ranks make of their numbers. */
+typedef enum mega_reduce { MEGA_REDUCE_SUM, MEGA_REDUCE_MAX, MEGA_REDUCE_MIN } mega_reduce;
+
 size_t mega_dtype_size(mega_dtype t);
 const char *mega_dtype_name(mega_dtype t); /* "f32", "bf16", … */
 

@@ -84,8 +84,6 @@ double mega_world_code_scale(void);
 /* Writes name and version of the MPI library, or that there is none, and returns out. */
 const char *mega_world_transport(char *out, size_t size);
 
-typedef enum mega_reduce { MEGA_REDUCE_SUM, MEGA_REDUCE_MAX, MEGA_REDUCE_MIN } mega_reduce;
-
 const char *mega_comm_name(const mega_comm *comm); /* "tp", "dp", "world" */
 int mega_comm_rank(const mega_comm *comm);
 int mega_comm_size(const mega_comm *comm);
@@ -123,7 +121,8 @@ MEGA_CHECK_RESULT mega_status mega_comm_barrier(mega_comm *comm, const char *nam
 MEGA_CHECK_RESULT mega_status mega_comm_agree(mega_comm *comm, mega_status st);
 
 /* Data may be memory of a device (device_memory.h): it then goes through memory of the host that the world keeps for
- * later exchanges. Call this before the device is closed, which gives that memory back. `world` may be NULL. */
+ * later exchanges, unless mega_layout_connect has connected the devices. Call this before the device is closed, which
+ * gives that memory back. `world` may be NULL. */
 struct mega_device;
 void mega_comm_forget_device(mega_world *world, const struct mega_device *device);
 
@@ -208,7 +207,16 @@ typedef struct mega_layout_sizes {
 /* Returns MEGA_ERR_USAGE if the sizes do not divide the world; the message lists sizes that do. `world` is borrowed;
  * NULL: one rank. */
 MEGA_CHECK_RESULT mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out);
+/* Before the device is closed to which mega_layout_connect has connected it. */
 void mega_layout_destroy(mega_layout *layout);
+/* Collective over the world: lets the devices of the ranks make exchanges of their memory themselves (NCCL), if each
+ * rank has one of its own and its library was found. A wait for such an exchange returns at once: what the device is
+ * given later comes after it. Messages are so only between neighbours of a pipeline, in the direction of the group.
+ * `said` is what a user may want to know, or empty: one rank, or connected before. If they cannot, and `is_required`,
+ * all ranks return MEGA_ERR_UNSUPPORTED with the reason; otherwise exchanges are staged. device NULL: the host. */
+enum { MEGA_COMM_SAID = 512 };
+MEGA_CHECK_RESULT mega_status mega_layout_connect(mega_layout *layout, struct mega_device *device, bool is_required,
+                                                  char said[MEGA_COMM_SAID]);
 
 #ifdef __cplusplus
 }

@@ -5,8 +5,20 @@
 
 #include "megalith/option.h"
 
+/* What moves the memory of GPUs between ranks: NCCL, or all the others, which are one: messages of MPI, and memory that
+ * ranks of a host share. */
+typedef enum mega_distributed_backend {
+    MEGA_DISTRIBUTED_AUTO,
+    MEGA_DISTRIBUTED_NCCL,
+    MEGA_DISTRIBUTED_GLOO,
+    MEGA_DISTRIBUTED_MPI,
+    MEGA_DISTRIBUTED_CCL,
+    MEGA_DISTRIBUTED_HCCL
+} mega_distributed_backend;
+
 typedef struct mega_comm_options {
     int64_t tensor_model_parallel_size, pipeline_model_parallel_size;
+    mega_distributed_backend distributed_backend;
     double distributed_timeout_minutes;
 } mega_comm_options;
 

@@ -55,8 +55,11 @@ struct mega_engine_options {
     bool no_pack_weights;       /* GEMMs pack weights at each call: less memory, more time */
     const char *matmul_library; /* of a GPU: as mega_cuda_use_library takes it; NULL: own kernels */
     bool no_graphs;             /* a GPU is given the launches of a pass one by one, not as a graph */
-    bool per_token_loss;        /* mean over tokens of a step, not over micro-batches; needs one trained loss */
-    double clip_grad;           /* 0: no clipping */
+    /* Ranks with GPUs exchange by NCCL where they can. needs_nccl: it is an error where they cannot; no_nccl: they do
+     * not. */
+    bool needs_nccl, no_nccl;
+    bool per_token_loss; /* mean over tokens of a step, not over micro-batches; needs one trained loss */
+    double clip_grad;    /* 0: no clipping */
     /* Only with compute F16. fixed and initial 0: a dynamic scale with Megatron-LM's rules and defaults. */
     mega_loss_scale_options loss_scale;
     uint32_t dropout_seed;

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Ranks that have a GPU each exchange by NCCL, here its stand-in on software devices: layouts have the losses of the
+# CPU; what is used is said, and --distributed-backend chooses it; an event that is left out is noticed; a call of NCCL
+# that fails on one rank ends all with its message, and a rank that is gone or stopped is reported with the exchange
+# that waits for it. `make check-device` runs every layout and event.
+. "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
+: "${MEGA_BUILD:?run by ctest}"
+export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so MEGA_NCCL_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
+export MEGA_SOFTWARE_CUDA_DEVICES=4
+[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/ranks.sh"
+. "$MEGA_SOURCE/tests/kit/pretrain.sh"
+. "$MEGA_SOURCE/tests/device/train_ranks.sh"
+
+train probe 1 --train-iters 1 --eval-iters 0 --device cuda
+! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+! grep -q 'ranks exchange' probe.log || note "one rank says how ranks exchange"
+
+# --- layouts: RANKS OPTIONS, all against one rank of the CPU
+train cpu 1 --train-iters 3
+train deep 1 --num-layers 4 --train-iters 3
+tp2="--tensor-model-parallel-size 2"
+pp2="--pipeline-model-parallel-size 2 --micro-batch-size 1"
+turns="$pp2 --num-layers 4 --num-layers-per-virtual-pipeline-stage 1"
+rows="cpu 2 --zero-stage 3 --micro-batch-size 1
+cpu 2 $tp2 --sequence-parallel
+deep 2 $turns
+cpu 4 $tp2 $pp2"
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || rows="$rows
+cpu 2 --micro-batch-size 1
+cpu 2 --zero-stage 1
+cpu 2 --zero-stage 2
+cpu 2 $tp2
+cpu 2 $pp2
+cpu 4 $tp2 --zero-stage 3
+cpu 4 --micro-batch-size 1 --zero-stage 2
+cpu 4 $pp2 --zero-stage 1
+deep 4 --pipeline-model-parallel-size 4 --num-layers 4 --micro-batch-size 1
+deep 4 $turns $tp2 --sequence-parallel"
+while read -r of n words; do
+    # shellcheck disable=SC2086  # a list of words
+    train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
+    grep -q '^ranks exchange by NCCL 2.20.0$' gpu.log || note "$n ranks, $words: $(grep 'ranks exchange' gpu.log)"
+done <<<"$rows"
+# Nothing of data parallelism goes through the memory of the host.
+train counted 2 --train-iters 2 --eval-iters 0 --device cuda --zero-stage 2 --profile-table --profile-step-start 1 \
+    --profile-step-end 2
+! grep -q 'through memory of the host' counted.log || note "$(grep 'through memory of the host' counted.log)"
+
+# --- what is used, and where NCCL cannot be: WORDS, OPTIONS…
+short=(--train-iters 1 --eval-iters 0 --log-interval 1 --device cuda)
+says() {
+    local words=$1
+    shift
+    train said 2 "${short[@]}" "$@"
+    grep -qF "$words" said.log || note "$*: not '$words' but: $(grep 'ranks exchange' said.log)"
+}
+refuses() { # WORDS, in a run with --distributed-backend nccl
+    local status=0
+    ranks 2 timeout 60 "$MEGALITH" pretrain_gpt "${options[@]}" "${short[@]}" --distributed-backend nccl >no.log 2>&1 \
+        </dev/null || status=$?
+    [ $status != 0 ] && grep -q "error: .*--distributed-backend nccl: .*$1" no.log ||
+        note "not refused for $1: $(tail -3 no.log)"
+}
+says 'ranks exchange by NCCL 2.20.0' --distributed-backend nccl
+train said 2 "${short[@]}" --distributed-backend gloo
+! grep -q 'by NCCL' said.log || note "gloo: $(grep 'ranks exchange' said.log)"
+MEGA_NCCL_LIBRARY=/no-such.so says 'through the memory of their hosts: rank 0 has MEGA_NCCL_LIBRARY: /no-such.so'
+MEGA_NCCL_LIBRARY= says 'no NCCL that knows the driver of MEGA_CUDA_LIBRARY'
+MEGA_NCCL_LIBRARY=libm.so.6 says 'NCCL has no function ncclGetVersion'
+MEGA_SOFTWARE_CUDA_DEVICES=1 says 'ranks 0 and 1 share the GPU 0000:01:00.0, which NCCL refuses'
+MEGA_NCCL_LIBRARY=/no-such.so refuses '/no-such.so'
+MEGA_SOFTWARE_CUDA_DEVICES=1 refuses 'share the GPU'
+train said 2 --train-iters 1 --eval-iters 0 --distributed-backend nccl # on CPUs
+! grep -q 'ranks exchange' said.log || note "CPUs: $(grep 'ranks exchange' said.log)"
+
+# --- a call that fails on one rank
+# one_rank VARIABLE OPTIONS…: two ranks, of which the second has this variable; sets $status
+one_rank() {
+    local variable=$1 run=("$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda "${@:2}")
+    status=0 SECONDS=0
+    ranks 1 timeout -s KILL 60 "${run[@]}" : -n 1 env "$variable" timeout -s KILL 60 "${run[@]}" >failed.log 2>&1 \
+        </dev/null || status=$?
+    [ $SECONDS -lt 40 ] || note "$variable: the ranks ended after $SECONDS s"
+}
+for call in ncclCommInitRank:1 ncclReduceScatter:2 ncclAllGather:3 cuStreamQuery:5; do
+    one_rank MEGA_SOFTWARE_CUDA_FAIL=$call --zero-stage 2
+    case $status in
+    0) note "$call of rank 1 fails, and nobody says so" ;;
+    *)
+        grep -qE 'error: .*(rank 1|cuda:1): .*of (NCCL|CUDA)' failed.log ||
+            note "$call: no message: $(tail -3 failed.log)"
+        ;;
+    esac
+done
+# one of a pipeline, whose first calls are those that connect
+one_rank MEGA_SOFTWARE_CUDA_FAIL=ncclRecv:3 --pipeline-model-parallel-size 2 --micro-batch-size 1
+received='ncclRecv (activation) of messages from the rank before of group pp, rank 1 of 2: .*of NCCL'
+[ $status != 0 ] && grep -q "$received" failed.log || note "ncclRecv fails: status $status: $(tail -3 failed.log)"
+# NCCL is not there on one rank alone: none uses it
+one_rank MEGA_NCCL_LIBRARY=/no-such.so --zero-stage 2
+[ $status = 0 ] && grep -q 'rank 1 has MEGA_NCCL_LIBRARY: /no-such.so' failed.log ||
+    note "NCCL on one rank: $(tail -3 failed.log)"
+
+# --- a rank that is gone, and one that is stopped
+call='(reduce_scatter|all_gather) #[0-9]+ \((gradients|weights)\) of group dp'
+for signal in KILL STOP; do
+    ranks 2 timeout 100 "$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 5000 --device cuda --zero-stage 2 \
+        --distributed-timeout-minutes 0.1 >stall.log 2>&1 </dev/null &
+    for _ in $(seq 300); do
+        ! grep -qE 'iteration +2/' stall.log || break
+        sleep 0.1
+    done
+    for victim in $(pgrep -x megalith); do
+        [ "$(readlink "/proc/$victim/cwd")" != "$PWD" ] || ! grep -qzE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$' \
+            "/proc/$victim/environ" || kill -$signal "$victim"
+    done
+    ! wait $! || note "$signal: the run ended well"
+    grep -qE "error: .*(waited in $call|in $call, for rank 1)" stall.log || note "$signal: $(grep error: stall.log)"
+done
+
+# --- one iteration that is watched; without one of the events of an exchange the watch ends the run
+export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so MEGA_SOFTWARE_CUDA_PATIENCE=20
+export MEGA_NCCL_LIBRARY=$MEGA_CUDA_LIBRARY
+train watched 2 "${short[@]}" --zero-stage 2
+train watched 2 "${short[@]}" --pipeline-model-parallel-size 2 --micro-batch-size 1
+events="5 6 9"
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || events=$(seq 4 15)
+export MEGA_SOFTWARE_CUDA_STOP=1
+for event in $events; do
+    one_rank MEGA_SOFTWARE_CUDA_LEAVE_OUT=cuStreamWaitEvent:"$event" --train-iters 1 --eval-iters 0 --zero-stage 2
+    [ $status != 0 ] && grep -q 'no event orders it' failed.log ||
+        note "event $event is left out: status $status: $(tail -3 failed.log)"
+done
+finish
