@@ -164,7 +164,7 @@ static mega_status device_look(void *user, long times)
     if ((w->failed || w->stalled) && now - w->device_began > FAILED_WAITS_S)
         return MEGA_FAIL(MEGA_ERR_COMM, "%s #%llu (%s) of group %s does not end: another rank has failed",
                          comm_kind_name(op->kind), (unsigned long long)op->number, op->name, op->comm->name);
-    return stall_look(op, now);
+    return stall_poll(op, now);
 }
 
 static void device_look_over(void *user)
@@ -173,7 +173,7 @@ static void device_look_over(void *user)
     if (!w->device_waits) return;
     w->device_waits = false;
     record_wait_end(w);
-    stall_over(w);
+    stall_wait_ended(w);
 }
 
 /* ---- whether devices can ---- */
