@@ -199,7 +199,7 @@ ls -d tracked/wandb/offline-run-* >/dev/null 2>&1 || note "no offline run of wan
 # A tqdm bar on a terminal, no bar elsewhere.
 grep -q 'it/s\]' whole.log && note "a bar in a file"
 if command -v script >/dev/null; then
-    bar=' [0-9]+%\|[#█▏▎▍▌▋▊▉ ]+\| [0-9]+/60 \[[0-9:]+<[0-9:]+, [0-9.]+(it/s|s/it), loss=[0-9]\.[0-9]+, '
+    bar=' +[0-9]+%\|[#█▏▎▍▌▋▊▉ ]+\| [0-9]+/60 \[[0-9:]+<[0-9:]+, [0-9.]+(it/s|s/it), loss=[0-9]\.[0-9]+, '
     bar+='tokens/s=[1-9][0-9]*\]'
     script -qec "stty cols 100; $MEGALITH run_clm ${small[*]} --train_file train.txt --max_train_steps 60" /dev/null \
         >out 2>&1 </dev/null

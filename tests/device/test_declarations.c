@@ -16,7 +16,7 @@ int main(void)
 #include "driver.h"
 
 /* A pointer of our type to their function: the compiler compares parameters and result. */
-#define X(name, symbol, params) static cu_result(*const check_##name) params = symbol;
+#define X(name, symbol, params) __attribute__((unused)) static cu_result(*const check_##name) params = symbol;
 MEGA_CUDA_FUNCTIONS(X)
 #undef X
 
@@ -24,18 +24,19 @@ MEGA_CUDA_FUNCTIONS(X)
 #include <nccl.h>
 
 #include "nccl_calls.h"
-#define X(name, symbol, params) static nccl_result(*const check_nccl_##name) params = symbol;
+#define X(name, symbol, params) __attribute__((unused)) static nccl_result(*const check_nccl_##name) params = symbol;
 MEGA_NCCL_FUNCTIONS(X)
 #undef X
-static const char *(*const check_nccl_error_text)(nccl_result) = ncclGetErrorString;
-static const char *(*const check_nccl_last_error)(nccl_comm) = ncclGetLastError;
+__attribute__((unused)) static const char *(*const check_nccl_error_text)(nccl_result) = ncclGetErrorString;
+__attribute__((unused)) static const char *(*const check_nccl_last_error)(nccl_comm) = ncclGetLastError;
 #endif
 
 #ifdef MEGA_CUBLASLT_HEADER
 #include <cublasLt.h>
 
 #include "cublaslt_calls.h"
-#define X(name, symbol, params) static cublas_status(*const check_cublaslt_##name) params = symbol;
+#define X(name, symbol, params) \
+    __attribute__((unused)) static cublas_status(*const check_cublaslt_##name) params = symbol;
 MEGA_CUBLASLT_FUNCTIONS(X)
 #undef X
 #endif

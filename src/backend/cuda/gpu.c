@@ -343,20 +343,6 @@ void mega_cuda_gpu_launch(mega_device *device, const char *source, const mega_cu
     gpu_leave(g);
 }
 
-bool mega_cuda_gpu_multiply(mega_device *device, const mega_gemm_args *args, bool first_micro_batch)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    bool is_library = false;
-    if (!g->products.is_open) return false;
-    if (gpu_enter(g, 1) &&
-        keep(g, mega_cuda_products_run(&g->products, args, first_micro_batch, g->stream, &is_library)) && is_library) {
-        g->last = "of cuBLASLt";
-        if (g->recording != NULL) g->recording->launches++;
-    }
-    gpu_leave(g);
-    return is_library;
-}
-
 static mega_status load_call(mega_cuda_gpu *g, const mega_cuda_kernel *kernel, const void *args)
 {
     if (args != NULL && kernel == mega_cuda_kernel_at(MEGA_KERNEL_gemm))
@@ -377,27 +363,6 @@ mega_status mega_cuda_load(mega_device *device, mega_kernel_id id, const void *a
     const mega_status st = mega_cuda_gpu_status(g);
     gpu_leave(g);
     return st;
-}
-
-mega_status mega_cuda_use_library(mega_device *device, const char *wanted)
-{
-    mega_cuda_gpu *g = gpu_of(device);
-    if (mega_cuda_library_bytes(wanted) == 0 || g->products.is_open) return MEGA_OK;
-    if (gpu_enter(g, 1)) (void)keep(g, mega_cuda_products_open(&g->products, &g->cuda, wanted));
-    g->device.has_library = g->products.is_open;
-    const mega_status st = g->failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&g->failed);
-    gpu_leave(g);
-    return st;
-}
-
-bool mega_cuda_library_get(mega_device *device, char text[MEGA_CUDA_TEXT])
-{
-    const cuda_products *p = &gpu_of(device)->products;
-    if (!p->is_open) return false;
-    const size_t version = p->library.version();
-    snprintf(text, MEGA_CUDA_TEXT, "cuBLASLt %zu.%zu.%zu (%.120s)", version / 10000, version / 100 % 100, version % 100,
-             p->path);
-    return true;
 }
 
 mega_cuda_loaded mega_cuda_loaded_get(mega_device *device)

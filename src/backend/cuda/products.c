@@ -289,3 +289,41 @@ mega_status mega_cuda_products_run(cuda_products *p, const mega_gemm_args *a, bo
                                               (void *)(uintptr_t)p->workspace, MEGA_CUDA_PRODUCTS_BYTES, stream),
                           "a product");
 }
+
+/* ---- of a GPU ---- */
+
+bool mega_cuda_gpu_multiply(mega_device *device, const mega_gemm_args *args, bool first_micro_batch)
+{
+    mega_cuda_gpu *g = (mega_cuda_gpu *)device;
+    bool is_library = false;
+    if (!g->products.is_open) return false;
+    if (mega_cuda_gpu_enter(g, 1) &&
+        mega_cuda_gpu_keep(g, mega_cuda_products_run(&g->products, args, first_micro_batch, g->stream, &is_library)) &&
+        is_library) {
+        g->last = "of cuBLASLt";
+        if (g->recording != NULL) g->recording->launches++;
+    }
+    mega_cuda_gpu_leave(g);
+    return is_library;
+}
+
+mega_status mega_cuda_use_library(mega_device *device, const char *wanted)
+{
+    mega_cuda_gpu *g = (mega_cuda_gpu *)device;
+    if (mega_cuda_library_bytes(wanted) == 0 || g->products.is_open) return MEGA_OK;
+    if (mega_cuda_gpu_enter(g, 1)) (void)mega_cuda_gpu_keep(g, mega_cuda_products_open(&g->products, &g->cuda, wanted));
+    g->device.has_library = g->products.is_open;
+    const mega_status st = mega_cuda_gpu_status(g);
+    mega_cuda_gpu_leave(g);
+    return st;
+}
+
+bool mega_cuda_library_get(mega_device *device, char text[MEGA_CUDA_TEXT])
+{
+    const cuda_products *p = &((const mega_cuda_gpu *)device)->products;
+    if (!p->is_open) return false;
+    const size_t version = p->library.version();
+    snprintf(text, MEGA_CUDA_TEXT, "cuBLASLt %zu.%zu.%zu (%.120s)", version / 10000, version / 100 % 100, version % 100,
+             p->path);
+    return true;
+}
