@@ -2,7 +2,8 @@
 # Writes the table of files in the guide of each room, src/ROOM/README.md, between its two markers: a row for each
 # source file outside of tests/, with the first sentence of the file's first comment. A header shares the row of the
 # source file of its name in the same folder, a body that of the file that includes it, a kernel of cpu/ or cuda/ that of
-# the plain one; a public header has a row of its own. A file whose first comment is missing is a mistake. A table (src/foreign/*.txt) is a source file too.
+# the plain one; a public header has a row of its own. A file whose first comment is missing is a mistake. A table
+# (src/foreign/*.txt) is a source file too.
 #   tools/make_maps.sh [check] [ROOM...]     with check: writes nothing, and ends with 1 if a guide would change
 set -eu
 export LC_ALL=C

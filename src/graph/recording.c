@@ -1,8 +1,8 @@
 /* Runs of a program as one piece of work of a device: the launches of a forward or a backward are recorded when it runs
  * for the second time, and replayed from then on. What changes between runs is not in their arguments but in memory of
- * the device (control.c). One thing is: the first micro-batch of a step sets held gradients and later ones add to them,
- * and a library is told whether a product adds; so each has a recording. The first run loads the kernels, which a
- * recording cannot do. */
+ * the device (control.c). The exception: the first micro-batch of a step overwrites held gradients and later ones add
+ * to them, and a library is given that as an argument, so each has a recording. The first run loads the kernels, which
+ * a recording cannot do. */
 #include "megalith/device_memory.h"
 #include "program_impl.h"
 
@@ -45,7 +45,7 @@ void mega_recordings_free(mega_program *p)
     mega_free(p->recording);
 }
 
-/* Whether a library is told that an instruction's product adds to gradients, and overwrites them in the first
+/* Whether a library computes an instruction's product, which adds to gradients but overwrites them in the first
  * micro-batch of a step. In a plan nobody knows yet whether it will be found. */
 static bool is_first_other(const mega_program *p, const instruction *op)
 {

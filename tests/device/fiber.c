@@ -32,8 +32,8 @@ __asm__(
 #define FIBER_UCONTEXT 1
 #endif
 
-/* A sanitizer is told of every change of stacks. On arrival it says where the stack lies that was left: of a thread's
- * own one nobody else knows. */
+/* The sanitizer has to know of every change of stacks. On arrival it gives the bounds of the stack that was left: those
+ * of a thread's own stack come from nowhere else. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

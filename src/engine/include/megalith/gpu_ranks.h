@@ -15,7 +15,7 @@ typedef struct mega_gpu_ranks {
 } mega_gpu_ranks;
 
 /* Collective. Compares the GPUs of the ranks: of each rank number `ordinal` of those that its driver shows, -1: none,
- * and no driver is asked. GPUs are told apart by their UUIDs, so that a launcher may show each rank one of its own. A
+ * and no driver is asked. GPUs are identified by their UUIDs, so that a launcher may show each rank one of its own. A
  * rank without a GPU is no error. Does not change may_take. `world` may be NULL. */
 MEGA_CHECK_RESULT mega_status mega_gpu_ranks_compare(mega_world *world, int64_t ordinal, mega_gpu_ranks *out);
 

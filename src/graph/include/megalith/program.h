@@ -208,7 +208,7 @@ mega_status mega_program_print(const mega_program *p, mega_buffer *out);
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 /* Returns the bytes, of all ranks of comm together, of the largest collective that an instruction starts over it. */
 size_t mega_program_largest_collective(const mega_program *p, const mega_comm *comm);
-/* What a GPU records of it in steps of so many micro-batches, once each pass has run twice. */
+/* The graphs that a GPU has recorded of a program, once each pass of a step of `micro_batches` has run twice. */
 typedef struct mega_program_graphs {
     int64_t graphs, instructions; /* instructions: in all of them */
 } mega_program_graphs;
