@@ -6,6 +6,7 @@
 #include "megalith/cuda.h"
 #include "megalith/engine_commands.h"
 #include "megalith/program.h"
+#include "software_device.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -16,28 +17,6 @@
 #include <unistd.h>
 
 enum { NOT_BUILT = 77, SAMPLES = 2, POSITIONS = 3 };
-
-static int in_child(const char *name, const char *value, int (*run)(void))
-{
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (name != NULL) setenv(name, value, 1);
-        _exit(run());
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how));
-    return WEXITSTATUS(how);
-}
-
-/* How often a function of the driver was called. */
-static uint64_t calls_of(const char *name)
-{
-    uint64_t (*count)(const char *);
-    *(void **)&count = dlsym(dlopen(MEGA_CUDA_SOFTWARE, RTLD_NOW), "mega_software_cuda_count");
-    return count(name);
-}
 
 static mega_status create(mega_engine **out)
 {

@@ -6,6 +6,7 @@
 #include "megalith/cuda.h"
 #include "megalith/kernels.h"
 #include "megalith/philox.h"
+#include "software_device.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -22,21 +23,6 @@ static mega_device *device;
 static void good(mega_status st)
 {
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
-/* Runs it in a child whose environment has NAME=VALUE; returns the child's exit status. */
-static int in_child(const char *name, const char *value, int (*run)(void))
-{
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (name != NULL) setenv(name, value, 1);
-        _exit(run());
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how));
-    return WEXITSTATUS(how);
 }
 
 static void *taken(size_t bytes)

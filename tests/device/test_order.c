@@ -4,6 +4,7 @@
 #include "kit.h"
 #include "megalith/cuda.h"
 #include "megalith/kernels.h"
+#include "software_device.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -63,15 +64,6 @@ static int run(void)
     mega_device_close(device);
     free(host);
     return GOOD;
-}
-
-static uint64_t calls_of(const char *function)
-{
-    uint64_t (*count)(const char *name);
-    void *library = dlopen(MEGA_CUDA_SOFTWARE, RTLD_NOW | RTLD_NOLOAD), *symbol;
-    if (library == NULL || (symbol = dlsym(library, "mega_software_cuda_count")) == NULL) abort();
-    memcpy(&count, &symbol, sizeof count);
-    return count(function);
 }
 
 /* Runs in a child, with the wait number `left_out` of a function left out. */

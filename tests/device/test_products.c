@@ -3,6 +3,7 @@
 #include "kit.h"
 #include "megalith/cuda.h"
 #include "megalith/kernels.h"
+#include "software_device.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -19,29 +20,6 @@ static mega_device *device;
 static void good(mega_status st)
 {
     if (st != MEGA_OK) fail_msg("%s", mega_error_message());
-}
-
-static uint64_t calls_of(const char *function)
-{
-    uint64_t (*count)(const char *name);
-    void *library = dlopen(MEGA_CUDA_SOFTWARE, RTLD_NOW | RTLD_NOLOAD), *symbol;
-    if (library == NULL || (symbol = dlsym(library, "mega_software_cuda_count")) == NULL) abort();
-    memcpy(&count, &symbol, sizeof count);
-    return count(function);
-}
-
-static int in_child(const char *name, const char *value, int (*run)(void))
-{
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (name != NULL) setenv(name, value, 1);
-        _exit(run());
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how));
-    return WEXITSTATUS(how);
 }
 
 /* ---- one call ---- */
