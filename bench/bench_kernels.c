@@ -113,6 +113,54 @@ static void bench_gpt2(bench *b, int64_t T)
     bench_linear(b, T < 1024 ? T : 1024, 50304, 768, true);
 }
 
+static double linear_seconds(bench *b, int64_t T, int64_t N, int64_t K)
+{
+    const mega_gemm_args forward = {.m = T, .n = N, .k = K, .lda = K, .ldb = K, .ldc = N, .trans_b = true};
+    const mega_gemm_args to_input = {.m = T, .n = K, .k = N, .lda = N, .ldb = K, .ldc = K};
+    mega_gemm_args to_weight = {.m = N, .n = K, .k = T, .lda = N, .ldb = K, .ldc = K, .trans_a = true};
+    double seconds = 0.0;
+    to_weight.accumulate = true;
+    for (int i = 0; i < 3; i++) {
+        mega_gemm_args a = i == 0 ? forward : i == 1 ? to_input : to_weight;
+        a.a = tensor(b, b->type, a.m * a.k), a.b = tensor(b, b->type, a.n * a.k);
+        a.c_dtype = i == 2 ? MEGA_F32 : b->type;
+        a.c = tensor(b, a.c_dtype, a.m * a.n);
+        seconds += measure(b, &mega_cpu_gemm, &a, &a.head);
+    }
+    return seconds;
+}
+
+/* The linear layers of E experts with `rows` rows each, K inputs and N outputs, forward and both gradients; beside a
+ * dense layer of as many FLOPs, with T rows and E * rows / T times as many outputs. */
+static void bench_experts(bench *b, int64_t experts, int64_t rows, int64_t N, int64_t K, int64_t T)
+{
+    char name[96];
+    const int64_t R = experts * rows;
+    double seconds[3];
+    for (int i = 0; i < 3; i++) {
+        int32_t *first = tensor(b, MEGA_F32, experts + 1);
+        mega_expert_linear_args a = {.rows = R, .in = i == 0 ? K : N, .out = i == 0 ? N : K, .experts = experts};
+        mega_expert_linear_grad_w_args g = {.rows = R, .in = K, .out = N, .experts = experts, .accumulate = true};
+        for (int64_t e = 0; e <= experts; e++) first[e] = (int32_t)(e * rows);
+        a.first = g.first = first, a.turned = i == 1;
+        a.x = g.x = tensor(b, b->type, R * a.in), a.y = tensor(b, b->type, R * a.out);
+        a.weight = tensor(b, b->type, experts * N * K);
+        if (i == 2) g.x = tensor(b, b->type, R * K), g.dy = tensor(b, b->type, R * N);
+        if (i == 2) g.dweight = tensor(b, MEGA_F32, experts * N * K);
+        seconds[i] = i < 2 ? measure(b, &mega_cpu_expert_linear, &a, &a.head)
+                           : measure(b, &mega_cpu_expert_linear_grad_w, &g, &g.head);
+        snprintf(name, sizeof name, "experts %s %lld x %lld x %lld x %lld",
+                 i == 0   ? "forward "
+                 : i == 1 ? "to input"
+                          : "to weight",
+                 (long long)experts, (long long)rows, (long long)N, (long long)K);
+        print_flops(b, name, seconds[i], 2.0 * (double)R * (double)N * (double)K);
+    }
+    const double dense = linear_seconds(b, T, N * R / T, K);
+    printf("%-44s %9.2f of the speed of a dense layer of as many FLOPs\n", "experts, all three",
+           dense / (seconds[0] + seconds[1] + seconds[2]));
+}
+
 static void bench_attention(bench *b, int64_t batch, int64_t seq, int64_t heads, int64_t D, double dropout)
 {
     char name[96];
@@ -278,6 +326,9 @@ int main(int argc, char **argv)
     printf("%s, %d threads, %s, products by %s\n", mega_dtype_name(b.type), threads, mega_isa_name(mega_cpu_isa()),
            mega_gemm_description(description, sizeof description));
     printf("peak in registers %.1f GFLOP/s, memory copy %.1f GB/s read and written\n", b.peak * 1e-9, b.copy * 1e-9);
+    bench_experts(&b, 64, 256, 512, 512, 2048);
+    bench_experts(&b, 64, 256, 512, 1024, 2048);
+    if (argc > 2 && strcmp(argv[2], "experts") == 0) return 0;
     if (argc <= 2 || strcmp(argv[2], "rows") != 0) bench_products(&b);
     bench_rows(&b, 4096, 3072);
     bench_head(&b, 256, 50304);

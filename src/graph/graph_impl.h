@@ -132,8 +132,9 @@ typedef struct op_attr {
     mega_activation_kind activation;
     mega_windows windows; /* convolution, pooling */
     bool wide;            /* linear, row_sum_grad: the result has the acc dtype */
-    bool first_in_step;   /* linear_grad_w: the first write of this gradient in a step, so that it need not be zeroed */
-    bool overwrites;      /* linear_grad_w: overwrites this gradient in every micro-batch */
+    bool first_in_step;   /* op_row.overwrites: the first write of this gradient in a step, so that it need not be
+                             zeroed */
+    bool overwrites;      /* op_row.overwrites: overwrites this gradient in every micro-batch */
     int bucket;           /* number of a bucket of parameters */
     int param;            /* held_grad_zero, held_grad_add: number of a parameter, which is in `bucket` */
     int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first
@@ -143,6 +144,7 @@ typedef struct op_attr {
     int32_t ignored; /* of labels: the one that counts for no row, which may be a class */
     int64_t rows;    /* masked_sum without a mask: number of rows; rows_grad: rows of the result */
     int64_t group;   /* mean_rows, batch_norm: rows per group */
+    int64_t experts; /* expert_order: number of experts */
     mega_attention_shape attention;
     mega_rope_shape rope; /* the graph owns its frequencies */
     mega_axis axis;
@@ -204,6 +206,7 @@ typedef struct op_row {
     /* Sets of operands: bit i is operand i. */
     unsigned optional_in, optional_out;
     unsigned accumulates; /* outputs that the op adds to: gradients of parameters */
+    unsigned overwrites;  /* of these: outputs that it can overwrite instead (attr.first_in_step, attr.overwrites) */
     unsigned mutates;     /* inputs that the op writes: states */
     unsigned overlays;    /* inputs whose memory out[0] may reuse if this is their last use */
     unsigned infinite;    /* outputs that may be infinite without being wrong (finite.c) */

@@ -330,6 +330,7 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
 #include "../ops/main_cases_body.c"
 
 #include "../ops/attention_cases_body.c"
+#include "../ops/expert_cases_body.c"
 #include "../ops/kernel_cases_body.c"
 #include "../ops/optimizer_cases_body.c"
 

@@ -22,6 +22,7 @@ static const int64_t sizes[][2] = {{0, 8}, {1, 1}, {3, 5}, {2, 16}, {17, 33}, {6
 #include "main_cases_body.c"
 
 #include "attention_cases_body.c"
+#include "expert_cases_body.c"
 #include "kernel_cases_body.c"
 #include "optimizer_cases_body.c"
 
@@ -47,9 +48,61 @@ static void test_kernel(void **state)
     if (comparisons == before) fail_msg("the case of kernel %s compared nothing", c->name);
 }
 
+/* The rows of every expert have the bits that a product of these rows alone gives, forward and backward: of few rows,
+ * of a row, of none, and of so many that the team multiplies them together. */
+static void experts_have_the_bits_of_products(mega_dtype type, mega_team *team)
+{
+    static const int32_t first[] = {0, 3, 3, 4, 44, 345, 350};
+    enum { ROWS = 350, IN = 300, OUT = 70, EXPERTS = 6 };
+    const mega_queue queue = {.team = team};
+    check k = check_begin("expert_linear", type, "bits");
+    const mega_kernel_head head = {.dtype = type, .scratch = check_bytes(&k, 16 << 20)};
+    const char *const x = check_input(&k, type, ROWS * IN), *const dy = check_input(&k, type, ROWS * OUT);
+    const char *const weight = check_input(&k, type, EXPERTS * OUT * IN);
+    char *const y = check_bytes(&k, ROWS * OUT * 4), *const y_one = check_bytes(&k, ROWS * OUT * 4);
+    float *const dw = check_bytes(&k, EXPERTS * OUT * IN * 4), *const dw_one = check_bytes(&k, OUT * IN * 4);
+    const size_t size = mega_dtype_size(type);
+    const mega_expert_linear_args a = {head, y, x, weight, NULL, first, ROWS, IN, OUT, EXPERTS, false};
+    const mega_expert_linear_grad_w_args g = {head, dw, NULL, dy, x, first, ROWS, IN, OUT, EXPERTS, false, false};
+    assert_true(mega_cpu_expert_linear.scratch(&a, 3) <= 16 << 20);
+    assert_true(mega_cpu_expert_linear_grad_w.scratch(&g, 3) <= 16 << 20);
+    mega_cpu_expert_linear.run(&queue, &a);
+    mega_cpu_expert_linear_grad_w.run(&queue, &g);
+    for (int e = 0; e < EXPERTS; e++) {
+        const int64_t rows = first[e + 1] - first[e];
+        mega_gemm_args one = {.head = head, .c = y_one, .a = x + (size_t)(first[e] * IN) * size, .m = rows, .n = OUT};
+        one.b = weight + (size_t)(e * OUT * IN) * size;
+        one.k = one.lda = one.ldb = IN, one.ldc = OUT, one.trans_b = true, one.c_dtype = type;
+        mega_cpu_gemm.run(&queue, &one);
+        assert_memory_equal(y + (size_t)(first[e] * OUT) * size, y_one, (size_t)(rows * OUT) * size);
+        mega_gemm_args grad = {.head = head, .c = dw_one, .a = dy + (size_t)(first[e] * OUT) * size, .b = one.a};
+        grad.m = grad.lda = OUT, grad.n = grad.ldb = grad.ldc = IN, grad.k = rows, grad.trans_a = true;
+        grad.c_dtype = MEGA_F32;
+        mega_cpu_gemm.run(&queue, &grad);
+        assert_memory_equal(dw + e * OUT * IN, dw_one, (size_t)(OUT * IN) * sizeof(float));
+    }
+    mega_arena_fini(&k.arena);
+}
+
+static void test_experts_as_products(void **state)
+{
+    (void)state;
+    for (int w = 0; w < num_ways; w++)
+        for (int threads = 1; threads <= MAX_THREADS; threads++) {
+            mega_team *team = NULL;
+            go_way(ways[w]);
+            assert_int_equal(mega_team_create(threads, &team), MEGA_OK);
+            experts_have_the_bits_of_products(MEGA_F32, team);
+            experts_have_the_bits_of_products(MEGA_BF16, team);
+            experts_have_the_bits_of_products(MEGA_F16, team);
+            mega_team_destroy(team);
+        }
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(cases)];
+    struct CMUnitTest tests[COUNT(cases) + 1] = {
+        [COUNT(cases)] = {.name = "experts_as_products", .test_func = test_experts_as_products}};
     for (int i = 0; i < COUNT(cases); i++)
         tests[i] = (struct CMUnitTest){
             .name = cases[i].name, .test_func = test_kernel, .initial_state = (void *)(uintptr_t)&cases[i]};

@@ -5,11 +5,11 @@
 #include "gemm_16_body.cu"
 #include "gemm_f32_body.cu"
 
-/* The forms of a product; `run` is called with `type` as well. */
-#define GEMM_KERNEL(name, threads, run, type, trans_a, trans_b) \
-    KERNEL(name, mega_gemm_args, threads)                       \
-    {                                                           \
-        run(&a, type, trans_a, trans_b);                        \
+/* The forms of a product; `run` is called with `type` and the place of the block as well. */
+#define GEMM_KERNEL(name, threads, run, type, trans_a, trans_b)                                          \
+    KERNEL(name, mega_gemm_args, threads)                                                                \
+    {                                                                                                    \
+        run(&a, type, trans_a, trans_b, (int64_t)block_y() * GEMM_TILE, (int64_t)block_x() * GEMM_TILE); \
     }
 #define GEMM_KERNELS(name, threads, run, type)               \
     GEMM_KERNEL(name##_nn, threads, run, type, false, false) \

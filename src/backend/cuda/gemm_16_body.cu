@@ -60,10 +60,10 @@ BODY void store_sums(const mega_gemm_args *a, mega_dtype t, int64_t m0, int64_t 
     }
 }
 
-BODY void gemm_16_run(const mega_gemm_args *a, mega_dtype t, bool trans_a, bool trans_b)
+/* Computes the block of c that begins at row m0 and column n0. */
+BODY void gemm_16_run(const mega_gemm_args *a, mega_dtype t, bool trans_a, bool trans_b, int64_t m0, int64_t n0)
 {
     SHARED(gemm_16_shared, s);
-    const int64_t m0 = (int64_t)block_y() * GEMM_TILE, n0 = (int64_t)block_x() * GEMM_TILE;
     float sum[4][8][4];
     if (gemm_is_above(a, m0, n0)) return;
     UNROLL

@@ -55,10 +55,10 @@ BODY void f32_multiply(float sum[8][8], float (*a)[F32_LD], float (*b)[F32_LD])
     }
 }
 
-BODY void gemm_f32_run(const mega_gemm_args *a, mega_dtype t, bool trans_a, bool trans_b)
+/* Computes the block of c that begins at row m0 and column n0. */
+BODY void gemm_f32_run(const mega_gemm_args *a, mega_dtype t, bool trans_a, bool trans_b, int64_t m0, int64_t n0)
 {
     SHARED(gemm_f32_shared, s);
-    const int64_t m0 = (int64_t)block_y() * GEMM_TILE, n0 = (int64_t)block_x() * GEMM_TILE;
     float sum[8][8], x[F32_PIECE], y[F32_PIECE];
     if (gemm_is_above(a, m0, n0)) return;
     UNROLL

@@ -170,6 +170,48 @@ CALL(gemm, mega_gemm_args)
     return c;
 }
 
+CALL(expert_order, mega_expert_order_args)
+{
+    const int64_t blocks = a->experts + 1 < MOST_BLOCKS ? a->experts + 1 : MOST_BLOCKS;
+    mega_cuda_call c = {.scratch = (size_t)a->experts * sizeof(uint32_t)};
+    add_launch(&c, "expert_order_count", ROW_THREADS, blocks, 1);
+    add_launch(&c, "expert_order_place", ROW_THREADS, blocks, 1);
+    return c;
+}
+
+ONE(expert_rows, mega_expert_rows_args, by_tiles(TYPED(expert_rows), a->rows, a->cols))
+ONE(expert_combine, mega_expert_combine_args, by_tiles(TYPED(expert_combine), a->rows, a->cols))
+ONE(expert_combine_grad, mega_expert_combine_grad_args, by_rows(TYPED(expert_combine_grad), a->choices))
+
+static int64_t gemm_tiles(int64_t n)
+{
+    return (n + GEMM_TILE - 1) / GEMM_TILE;
+}
+
+/* The rows of each expert, and those of none, may begin one block more than they fill. */
+CALL(expert_linear, mega_expert_linear_args)
+{
+    mega_cuda_call c = {.count = 0};
+    if (a->rows == 0) return c;
+    add_launch(&c, a->turned ? TYPED_END(expert_linear, _nn) : TYPED_END(expert_linear, _nt),
+               a->head.dtype == MEGA_F32 ? GEMM_F32_THREADS : GEMM_16_THREADS, gemm_tiles(a->out),
+               gemm_tiles(a->rows) + a->experts);
+    return c;
+}
+
+CALL(expert_linear_grad_w, mega_expert_linear_grad_w_args)
+{
+    mega_cuda_call c = {.count = 0};
+    if (a->experts > UINT16_MAX) return no_kernels; /* of a launch along y and z */
+    if (a->dbias != NULL)
+        add_launch(&c, TYPED(expert_linear_grad_bias), COLUMN_THREADS, (a->out + COLUMN_THREADS - 1) / COLUMN_THREADS,
+                   a->experts);
+    add_launch(&c, TYPED(expert_linear_grad_w), a->head.dtype == MEGA_F32 ? GEMM_F32_THREADS : GEMM_16_THREADS,
+               gemm_tiles(a->in), gemm_tiles(a->out));
+    if (c.count > 0) c.launch[c.count - 1].z = (unsigned)a->experts;
+    return c;
+}
+
 /* The kernel of a name for heads of this size. */
 #define BY_DIM(name, dim) ((dim) <= 64 ? TYPED(name##_64) : (dim) <= 128 ? TYPED(name##_128) : TYPED(name##_256))
 
@@ -411,33 +453,12 @@ ONE(mean_pool2d_grad, mega_mean_pool2d_grad_args,
 ONE(adamw, mega_adamw_args, elements(TYPED(adamw), 1, a->count))
 ONE(sgd, mega_sgd_args, elements(TYPED(sgd), 1, a->count))
 
-CALL(zero, mega_zero_args)
-{
-    return elements(TYPED(zero), 1, a->count);
-}
-
-CALL(accumulate, mega_accumulate_args)
-{
-    return has_kernels(a->y_dtype) ? elements(FOR_TYPE(accumulate, a->y_dtype), 1, a->count) : no_kernels;
-}
-
-CALL(loss_add, mega_loss_add_args)
-{
-    (void)a;
-    return alone("loss_add", 32);
-}
-
-CALL(check, mega_check_args)
-{
-    (void)a;
-    return alone("check", 32);
-}
-
-CALL(numbers, mega_numbers_args)
-{
-    (void)a;
-    return alone("numbers", 32);
-}
+ONE(zero, mega_zero_args, elements(TYPED(zero), 1, a->count))
+ONE(accumulate, mega_accumulate_args,
+    has_kernels(a->y_dtype) ? elements(FOR_TYPE(accumulate, a->y_dtype), 1, a->count) : no_kernels)
+ONE(loss_add, mega_loss_add_args, alone("loss_add", 32))
+ONE(check, mega_check_args, alone("check", 32))
+ONE(numbers, mega_numbers_args, alone("numbers", 32))
 
 #define FORMULA_CALL(name, ...)                    \
     CALL(name, mega_formula_args)                  \
@@ -455,36 +476,12 @@ static mega_cuda_call by_square(const char *kernel, int64_t size)
     return c;
 }
 
-CALL(lamb_ratio, mega_lamb_ratio_args)
-{
-    (void)a;
-    return alone("lamb_ratio", 32);
-}
-
-CALL(exchange, mega_exchange_args)
-{
-    return elements(TYPED(exchange), 1, a->count);
-}
-
-CALL(running, mega_running_args)
-{
-    return elements(TYPED(running), 1, a->count);
-}
-
-CALL(matrix_scale, mega_matrix_scale_args)
-{
-    return elements("matrix_scale", 1, a->count);
-}
-
-CALL(mirror, mega_mirror_args)
-{
-    return by_square("mirror", a->size);
-}
-
-CALL(polynomial, mega_polynomial_args)
-{
-    return by_square("polynomial", a->size);
-}
+ONE(lamb_ratio, mega_lamb_ratio_args, alone("lamb_ratio", 32))
+ONE(exchange, mega_exchange_args, elements(TYPED(exchange), 1, a->count))
+ONE(running, mega_running_args, elements(TYPED(running), 1, a->count))
+ONE(matrix_scale, mega_matrix_scale_args, elements("matrix_scale", 1, a->count))
+ONE(mirror, mega_mirror_args, by_square("mirror", a->size))
+ONE(polynomial, mega_polynomial_args, by_square("polynomial", a->size))
 
 /* Of kernels whose blocks sum a chunk each, which a second launch adds. */
 #define CHUNKS_CALL(name, sums)                                            \
@@ -521,6 +518,12 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(embedding),
     ROW(embedding_grad),
     ROW(gemm),
+    ROW(expert_order),
+    ROW(expert_rows),
+    ROW(expert_combine),
+    ROW_OF(expert_combine_grad, expert_combine),
+    ROW(expert_linear),
+    ROW_OF(expert_linear_grad_w, expert_linear),
     ROW(column_sum),
     ROW(attention),
     ROW(attention_grad),

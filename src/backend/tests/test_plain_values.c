@@ -486,6 +486,46 @@ static void test_cross_entropy(void **state)
     near(sum, 2, 0);
 }
 
+/* Three tokens, two choices each, among three experts of which the second has no rows; one choice is no expert. */
+static void test_experts(void **state)
+{
+    (void)state;
+    const int32_t choice[6] = {2, 0, 0, 2, 3, 0};
+    int32_t place[6], source[6], first[4];
+    mega_expert_order_args o = {head, place, source, first, choice, 6, 3};
+    mega_plain_expert_order.run(NULL, &o);
+    const int32_t places[6] = {3, 0, 1, 4, -1, 2}, sources[6] = {1, 2, 5, 0, 3, -1}, firsts[4] = {0, 3, 3, 5};
+    assert_memory_equal(place, places, sizeof place);
+    assert_memory_equal(source, sources, sizeof source);
+    assert_memory_equal(first, firsts, sizeof first);
+    const double x[3] = {1, 2, 3}, weight[6] = {10, 100, 1000, 1e4, 1e5, 1e6}, matrix[6] = {2, 3, 8, 8, 5, 7};
+    double rows[6], y[12], out[6], dy[12], dweight[6], dmatrix[6], dbias[6] = {0};
+    mega_expert_rows_args r = {head, rows, x, source, 6, 1, 2};
+    mega_plain_expert_rows.run(NULL, &r);
+    const double by_expert[6] = {1, 2, 3, 1, 2, 0};
+    assert_memory_equal(rows, by_expert, sizeof rows);
+    mega_expert_linear_args l = {head, y, rows, matrix, NULL, first, 6, 1, 2, 3, false};
+    mega_plain_expert_linear.run(NULL, &l);
+    const double products[12] = {2, 3, 4, 6, 6, 9, 5, 7, 10, 14, 0, 0};
+    assert_memory_equal(y, products, sizeof y);
+    mega_expert_combine_args c = {head, out, y, weight, place, 3, 2, 2};
+    mega_plain_expert_combine.run(NULL, &c);
+    const double sums[6] = {50 + 200, 70 + 300, 4000 + 1e5, 6000 + 14e4, 6e6, 9e6};
+    assert_memory_equal(out, sums, sizeof out);
+    const double dout[6] = {1, 0, 0, 1, 1, 1};
+    mega_expert_combine_grad_args g = {head, dy, dweight, dout, y, weight, place, source, 6, 2, 2};
+    mega_plain_expert_combine_grad.run(NULL, &g);
+    const double dys[12] = {100, 0, 0, 1000, 1e6, 1e6, 10, 0, 0, 1e4, 0, 0}, dweights[6] = {5, 2, 6, 14, 0, 15};
+    assert_memory_equal(dy, dys, sizeof dy);
+    assert_memory_equal(dweight, dweights, sizeof dweight);
+    mega_expert_linear_grad_w_args w = {head, dmatrix, dbias, dy, rows, first, 6, 1, 2, 3, false, false};
+    mega_plain_expert_linear_grad_w.run(NULL, &w);
+    const double dmatrices[6] = {100 + 3e6, 2000 + 3e6, 0, 0, 10, 2e4};
+    const double dbiases[6] = {100 + 1e6, 1000 + 1e6, 0, 0, 10, 1e4};
+    assert_memory_equal(dmatrix, dmatrices, sizeof dmatrix);
+    assert_memory_equal(dbias, dbiases, sizeof dbias);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_first_rows_and_row_sums),
         cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

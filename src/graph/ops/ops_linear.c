@@ -158,6 +158,7 @@ static void linear_grad_w_bind(const op_binder *b, const instruction *op, void *
 const op_row mega_op_row_linear_grad_w = {OP_ROW(linear_grad_w, 2, 2, gemm),
                                           .optional_out = 1u << LINEAR_GRAD_W_DBIAS,
                                           .accumulates = 1u << LINEAR_GRAD_W_DWEIGHT | 1u << LINEAR_GRAD_W_DBIAS,
+                                          .overwrites = 1u << LINEAR_GRAD_W_DWEIGHT,
                                           .shape = linear_grad_w_shape,
                                           .cost = linear_grad_w_cost,
                                           .bind = linear_grad_w_bind};

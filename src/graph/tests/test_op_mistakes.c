@@ -17,6 +17,63 @@ static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int 
     return mega_graph_input(g, name, dtype, num_dims, dim);
 }
 
+/* Four choices of three tokens each, among two experts. */
+static mega_expert_places places(const operands *o)
+{
+    return mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 2);
+}
+
+static void choices_of_one_row(const operands *o)
+{
+    mega_op_expert_order(o->g, o->labels, 2);
+}
+
+static void order_of_no_experts(const operands *o)
+{
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0);
+}
+
+static void too_many_choices(const operands *o)
+{
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 1 << 20, 1 << 12), 2);
+}
+
+static void expert_rows_of_other_tokens(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_rows(o->g, o->x, &at);
+}
+
+static void combine_with_other_weights(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_combine(o->g, o->x, o->square, &at);
+}
+
+static void combine_of_other_rows(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_combine(o->g, o->square, o->square, &at);
+}
+
+static void experts_of_uneven_weights(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->square, (mega_tensor){0}, &at);
+}
+
+static void experts_of_other_channels(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->other, (mega_tensor){0}, &at);
+}
+
+static void experts_of_a_flat_bias(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->x, o->vector, &at);
+}
+
 static void unknown_activation(const operands *o)
 {
     mega_op_activation(o->g, o->x, (mega_activation_kind)77);
@@ -368,6 +425,15 @@ static const struct mistake {
     {"attention_of_no_table", attention_of_no_table, "32 buckets of relative positions up to distance 128, without"},
     {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
     {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
+    {"choices_of_one_row", choices_of_one_row, "choice is labels [12] i32; expected 2 dimensions"},
+    {"order_of_no_experts", order_of_no_experts, "0 experts; expected 1 or more"},
+    {"too_many_choices", too_many_choices, "4096 choices of each of 1048576 tokens (choice); expected fewer than 2^31"},
+    {"expert_rows_of_other_tokens", expert_rows_of_other_tokens, "[3, 4] i32; expected [12, 4] i32"},
+    {"combine_with_other_weights", combine_with_other_weights, "weight is square [3, 3] f32; expected [3, 4] f32"},
+    {"combine_of_other_rows", combine_of_other_rows, "y is square [3, 3] f32; expected [12, 3] f32"},
+    {"experts_of_uneven_weights", experts_of_uneven_weights, "weight (square) has 3 rows for 2 experts"},
+    {"experts_of_other_channels", experts_of_other_channels, "weight is other [12, 4] f32; expected [12, 3] f32"},
+    {"experts_of_a_flat_bias", experts_of_a_flat_bias, "bias is vector [3] f32; expected [2, 6] f32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},
 };
 

@@ -100,6 +100,10 @@ static const op_case cases[] = {
     {"batch_norm", batch_norm, true, false, false, false},
     {"batch_norm_running", batch_norm_running, true, false, false, false},
     {"batch_norm_fixed", batch_norm_fixed, false, false, false, false},
+    {"experts", experts, true, false, true, false},
+    {"experts_of_one", experts_of_one, true, false, true, false},
+    {"experts_outside", experts_outside, true, false, true, false},
+    {"every_expert", every_expert, true, false, true, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 
@@ -149,6 +153,8 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     declare(p, "table", s.V, s.C);
     declare(p, "weight_two", 2 * s.N, s.C);
     declare(p, "bias_v", s.V, 0);
+    declare(p, "experts", 5 * s.N, s.C);
+    declare(p, "expert_bias", 5, s.N);
     declare(p, "relative", 6, s.C % 4 == 0 ? 4 : 1); /* buckets of each head */
     declare(p, "filter", 5, 9 * 3);
     declare(p, "filter_of_a_pixel", 5, 3);
@@ -225,6 +231,10 @@ static int32_t integer(const bench *b, const char *name, int64_t i, float random
     const double u = 0.5 * ((double)random + 1.0);
     if (strcmp(name, "rows") == 0) return (int32_t)(u * (double)b->s.T);
     if (strcmp(name, "labels") == 0) return (int32_t)(u * (double)(b->s.V - 1)); /* the last column is padding */
+    if (strcmp(name, "choice") == 0) return (int32_t)(u * 5.0);
+    if (strcmp(name, "choice_of_one") == 0) return 3;
+    if (strcmp(name, "choice_outside") == 0) return (int32_t)(u * 7.0) - 1;
+    if (strcmp(name, "choice_of_all") == 0) return (int32_t)(i / 5 + i * 2) % 5;
     if (strcmp(name, "ids") == 0) return (int32_t)(u * (double)b->s.V);
     if (strcmp(name, "key_begin") == 0) {
         const int64_t seq = b->s.T % 2 == 0 ? b->s.T / 2 : b->s.T;

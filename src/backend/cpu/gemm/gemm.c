@@ -5,6 +5,7 @@
  *   BF16 with dot products     gemm_pairs.c
  *   k = 0, F64                 the plain kernel
  * bench_kernels measures GEMM speed; bench_onednn measures oneDNN's for comparison. */
+#include "cpu/gemm/gemm_impl.h"
 #include "cpu/gemm/gemm_pairs.h"
 #include "cpu/share.h"
 #include <stdio.h>
@@ -160,11 +161,6 @@ static bool gemm_columns_are_evener(const mega_gemm_args *a, const panels_job *j
     return by_columns + 0.03 < by_rows;
 }
 
-static bool overwrites(const mega_gemm_args *a)
-{
-    return !a->accumulate || (a->first_in_step && a->head.step != NULL && a->head.step->first_micro_batch);
-}
-
 static void run_panels(mega_team *team, const mega_gemm_args *a)
 {
     const cpu_bodies *bodies = mega_cpu_bodies_get();
@@ -178,7 +174,7 @@ static void run_panels(mega_team *team, const mega_gemm_args *a)
     b->packed = (float *)(void *)scratch;
     b->sums = w.sums > 0 ? (float *)(void *)(scratch + w.packed) : NULL;
     b->ld_sums = w.columns;
-    b->overwrite = overwrites(a);
+    b->overwrite = mega_gemm_overwrites(a);
     for (b->n = 0; b->n < a->n; b->n += w.columns) {
         b->columns = gemm_least(a->n - b->n, w.columns);
         job.by_columns = !w.a_stays && !a->lower && gemm_columns_are_evener(a, &job, mega_team_size(all));
@@ -217,10 +213,10 @@ static void cpu_gemm_run(const mega_queue *queue, const void *args)
     switch (way_of(a)) {
     case GEMM_PLAIN: mega_plain_gemm.run(queue, a); return;
     case GEMM_FEW_ROWS:
-        if (a->accumulate && overwrites(a)) zero_rows(a);
+        if (a->accumulate && mega_gemm_overwrites(a)) zero_rows(a);
         cpu_job_run(mega_queue_team(queue), few_rows_work, a, a->n, 16, a->n * a->k);
         return;
-    case GEMM_PAIRS: mega_pairs_run(mega_queue_team(queue), a, overwrites(a)); return;
+    case GEMM_PAIRS: mega_pairs_run(mega_queue_team(queue), a, mega_gemm_overwrites(a)); return;
     case GEMM_PANELS: run_panels(mega_queue_team(queue), a); return;
     default: return;
     }
@@ -234,6 +230,28 @@ static size_t cpu_gemm_scratch(const void *args, int threads)
     if (way != GEMM_PANELS) return 0;
     const gemm_walk w = gemm_walk_of(a, mega_cpu_bodies_get(), threads);
     return w.packed + w.sums + w.block * (size_t)threads;
+}
+
+/* Whether a stays, and how many columns of b are packed at a time, depends on m and k. (Sums follow m: there are none
+ * where k may be smaller.) */
+static size_t panels_scratch_most(const mega_gemm_args *a, int threads)
+{
+    const cpu_bodies *bodies = mega_cpu_bodies_get();
+    const int64_t height = bodies->gemm_rows_of_panel, width = bodies->gemm_columns_of_panel;
+    const int64_t depth = gemm_least(a->k, DEPTH) * (int64_t)sizeof(float), rows = gemm_round_to(a->m, height);
+    const int64_t b = gemm_least(gemm_round_to(a->n, width) * depth, PACKED_BYTES);
+    const int64_t staying = gemm_least(rows * depth, (int64_t)STAYING_BYTES * DEPTH / MEGA_GEMM_BLOCK_K);
+    const int64_t block = gemm_least(height * BLOCK_PANELS, rows);
+    const gemm_walk w = gemm_walk_of(a, bodies, threads);
+    const size_t of_thread =
+        round_up_64((size_t)((block > width ? block : width) * gemm_least(a->k, MEGA_GEMM_BLOCK_K)) * sizeof(float));
+    return round_up_64((size_t)(b > staying ? b : staying)) + w.sums + of_thread * (size_t)threads;
+}
+
+size_t mega_gemm_scratch_most(const mega_gemm_args *a, int threads)
+{
+    if (a->m == 0 || a->n == 0 || a->k == 0 || a->head.dtype == MEGA_F64) return 0;
+    return mega_pairs_can(a) ? mega_pairs_scratch_most(a, threads) : panels_scratch_most(a, threads);
 }
 
 /* Packed panels of floats are not kept for a whole step: packing takes only 3 % of a step of 256 rows, and less of

@@ -75,6 +75,20 @@ size_t mega_pairs_scratch(const mega_gemm_args *a, int threads)
     return w.packed + w.sums + (w.block + w.tiles) * (size_t)threads;
 }
 
+/* A smaller depth may be in longer slices, and lets more columns and rows be packed at a time, up to the same number of
+ * bytes. */
+size_t mega_pairs_scratch_most(const mega_gemm_args *a, int threads)
+{
+    const pairs_walk w = pairs_walk_of(a);
+    const int64_t height = w.pairs->rows_of_panel, rows = pairs_round_to(a->m, height);
+    const int64_t line = 2 * pairs_round_to(pairs_least(a->k, w.pairs->depth), w.pairs->grain);
+    const int64_t block = w.pairs->block_bytes > height * line ? w.pairs->block_bytes : height * line;
+    const int64_t packed = pairs_least(pairs_round_to(a->n, PAIRS_COLUMNS) * line, PACKED_BYTES);
+    const size_t of_thread =
+        round_up_64((size_t)pairs_least(rows * line, block)) + (size_t)(rows * PAIRS_COLUMNS) * sizeof(float);
+    return round_up_64((size_t)packed) + w.sums + of_thread * (size_t)threads;
+}
+
 typedef struct pairs_job {
     const pairs_walk *walk;
     pairs_block block;

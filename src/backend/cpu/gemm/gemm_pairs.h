@@ -55,7 +55,8 @@ const cpu_pairs *mega_cpu_pairs_of(mega_isa isa);
  * itself. */
 bool mega_pairs_can(const mega_gemm_args *a);
 size_t mega_pairs_scratch(const mega_gemm_args *a, int threads);
-size_t mega_pairs_packed(const mega_gemm_args *a); /* mega_kernel.packed */
+size_t mega_pairs_scratch_most(const mega_gemm_args *a, int threads); /* mega_gemm_scratch_most */
+size_t mega_pairs_packed(const mega_gemm_args *a);                    /* mega_kernel.packed */
 void mega_pairs_run(mega_team *team, const mega_gemm_args *a, bool overwrite);
 
 #endif
