@@ -119,7 +119,6 @@ static double linear_seconds(bench *b, int64_t T, int64_t N, int64_t K)
     const mega_gemm_args to_input = {.m = T, .n = K, .k = N, .lda = N, .ldb = K, .ldc = K};
     mega_gemm_args to_weight = {.m = N, .n = K, .k = T, .lda = N, .ldb = K, .ldc = K, .trans_a = true};
     double seconds = 0.0;
-    to_weight.accumulate = true;
     for (int i = 0; i < 3; i++) {
         mega_gemm_args a = i == 0 ? forward : i == 1 ? to_input : to_weight;
         a.a = tensor(b, b->type, a.m * a.k), a.b = tensor(b, b->type, a.n * a.k);
@@ -130,8 +129,9 @@ static double linear_seconds(bench *b, int64_t T, int64_t N, int64_t K)
     return seconds;
 }
 
-/* The linear layers of E experts with `rows` rows each, K inputs and N outputs, forward and both gradients; beside a
- * dense layer of as many FLOPs, with T rows and E * rows / T times as many outputs. */
+/* The linear layers of E experts with `rows` rows each, K inputs and N outputs, forward and both gradients, which the
+ * first micro-batch of a step overwrites; beside a dense layer of as many FLOPs, with T rows and E * rows / T times as
+ * many outputs. */
 static void bench_experts(bench *b, int64_t experts, int64_t rows, int64_t N, int64_t K, int64_t T)
 {
     char name[96];
@@ -140,7 +140,7 @@ static void bench_experts(bench *b, int64_t experts, int64_t rows, int64_t N, in
     for (int i = 0; i < 3; i++) {
         int32_t *first = tensor(b, MEGA_F32, experts + 1);
         mega_expert_linear_args a = {.rows = R, .in = i == 0 ? K : N, .out = i == 0 ? N : K, .experts = experts};
-        mega_expert_linear_grad_w_args g = {.rows = R, .in = K, .out = N, .experts = experts, .accumulate = true};
+        mega_expert_linear_grad_w_args g = {.rows = R, .in = K, .out = N, .experts = experts};
         for (int64_t e = 0; e <= experts; e++) first[e] = (int32_t)(e * rows);
         a.first = g.first = first, a.turned = i == 1;
         a.x = g.x = tensor(b, b->type, R * a.in), a.y = tensor(b, b->type, R * a.out);

@@ -341,6 +341,41 @@ static void custom(sketch *k)
     result(k, mega_op_add(k->g, sums, mega_op_mean_rows(k->g, mega_op_reshape(k->g, out[0], 1), count)));
 }
 
+/* Rows of an activation through a linear layer of five experts and back. */
+static void experts_chosen(sketch *k, const char *name, int64_t slots, bool has_bias)
+{
+    const mega_tensor choice = input_2d(k, name, MEGA_I32, k->s.T, slots);
+    const mega_tensor weight = input_2d(k, "other", k->g->acc, k->s.T, slots);
+    const mega_expert_places at = mega_op_expert_order(k->g, choice, 5);
+    const mega_tensor bias = has_bias ? param(k, "expert_bias") : (mega_tensor){0};
+    mega_graph_want_gradient(k->g, weight, "d_other");
+    const mega_tensor x = mega_op_expert_rows(k->g, mega_op_gelu(k->g, k->x, true), &at);
+    const mega_tensor y = mega_op_expert_linear(k->g, x, param(k, "experts"), bias, &at);
+    result(k, mega_op_expert_combine(k->g, mega_op_activation(k->g, y, MEGA_ACT_SILU), weight, &at));
+}
+
+static void experts(sketch *k)
+{
+    experts_chosen(k, "choice", 2, true);
+}
+
+/* Four experts have no rows. */
+static void experts_of_one(sketch *k)
+{
+    experts_chosen(k, "choice_of_one", 2, false);
+}
+
+/* Some choices are no experts of this rank. */
+static void experts_outside(sketch *k)
+{
+    experts_chosen(k, "choice_outside", 3, true);
+}
+
+static void every_expert(sketch *k)
+{
+    experts_chosen(k, "choice_of_all", 5, true);
+}
+
 /* Two images of 5 x 4 pixels with 3 channels. */
 static mega_tensor image(const sketch *k)
 {
@@ -405,39 +440,4 @@ static void batch_norm_fixed(sketch *k)
     const mega_tensor x = input_2d(k, "image", k->g->dtype, 40, 3);
     const mega_tensor gain = param(k, "channel_gain"), bias = param(k, "channel_bias");
     mega_graph_output(k->g, mega_op_batch_norm_fixed(k->g, x, gain, bias, mean, var, 0.5), "y");
-}
-
-/* Rows of an activation through a linear layer of five experts and back. */
-static void experts_chosen(sketch *k, const char *name, int64_t slots, bool has_bias)
-{
-    const mega_tensor choice = input_2d(k, name, MEGA_I32, k->s.T, slots);
-    const mega_tensor weight = input_2d(k, "other", k->g->acc, k->s.T, slots);
-    const mega_expert_places at = mega_op_expert_order(k->g, choice, 5);
-    const mega_tensor bias = has_bias ? param(k, "expert_bias") : (mega_tensor){0};
-    mega_graph_want_gradient(k->g, weight, "d_other");
-    const mega_tensor x = mega_op_expert_rows(k->g, mega_op_gelu(k->g, k->x, true), &at);
-    const mega_tensor y = mega_op_expert_linear(k->g, x, param(k, "experts"), bias, &at);
-    result(k, mega_op_expert_combine(k->g, mega_op_activation(k->g, y, MEGA_ACT_SILU), weight, &at));
-}
-
-static void experts(sketch *k)
-{
-    experts_chosen(k, "choice", 2, true);
-}
-
-/* Four experts have no rows. */
-static void experts_of_one(sketch *k)
-{
-    experts_chosen(k, "choice_of_one", 2, false);
-}
-
-/* Some choices are no experts of this rank. */
-static void experts_outside(sketch *k)
-{
-    experts_chosen(k, "choice_outside", 3, true);
-}
-
-static void every_expert(sketch *k)
-{
-    experts_chosen(k, "choice_of_all", 5, true);
 }

@@ -92,6 +92,10 @@ static const op_case cases[] = {
     {"squared_error_of_all_rows", squared_error_of_all_rows, true, false, true, false},
     {"accuracy", accuracy, false, false, true, false},
     {"accuracy_beside_a_loss", accuracy_beside_a_loss, true, false, true, false},
+    {"experts", experts, true, false, true, false},
+    {"experts_of_one", experts_of_one, true, false, true, false},
+    {"experts_outside", experts_outside, true, false, true, false},
+    {"every_expert", every_expert, true, false, true, false},
     {"conv2d", conv2d, true, false, false, false},
     {"conv2d_stride", conv2d_stride, true, false, false, false},
     {"conv2d_of_a_pixel", conv2d_of_a_pixel, true, false, false, false},
@@ -100,10 +104,6 @@ static const op_case cases[] = {
     {"batch_norm", batch_norm, true, false, false, false},
     {"batch_norm_running", batch_norm_running, true, false, false, false},
     {"batch_norm_fixed", batch_norm_fixed, false, false, false, false},
-    {"experts", experts, true, false, true, false},
-    {"experts_of_one", experts_of_one, true, false, true, false},
-    {"experts_outside", experts_outside, true, false, true, false},
-    {"every_expert", every_expert, true, false, true, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 

@@ -14,6 +14,9 @@
  * measures it by products whose b is not transposed). */
 #define PAIRS_GROUP 24
 
+/* Numbers of a c that is written past the caches: it would fill half of a core's second level. */
+#define PAIRS_STREAMED (256 << 10)
+
 /* Packs rows of op(a); with `sums` (only if trans_a) also adds them to row_sum. */
 static void pairs_pack_a(const pairs_block *b, uint16_t *panel, int64_t row, int64_t rows, bool sums);
 
@@ -121,12 +124,22 @@ ALWAYS void pairs_put_row_sum(const mega_gemm_args *a, int64_t row, __mmask16 ac
     _mm512_mask_storeu_ps(at, across, _mm512_add_ps(_mm512_maskz_loadu_ps(across, at), sum));
 }
 
+/* Returns whether c is written past the caches: a large gradient of weights, which nothing reads soon. Its lines then
+ * need not be read from memory first. */
+ALWAYS bool pairs_streams(const pairs_block *b)
+{
+    const mega_gemm_args *a = b->args;
+    return a->trans_a && a->c_dtype == MEGA_F32 && b->first && b->last && b->overwrite && a->bias == NULL &&
+           a->residual == NULL && a->ldc % 16 == 0 && (uintptr_t)a->c % 64 == 0 && a->m * a->n >= PAIRS_STREAMED;
+}
+
 /* Stores a tile of sums: to c or, if c is not float and slices are left, to b->sums. */
 ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pairs_block *b, int64_t row,
                                int64_t column, int64_t rows)
 {
     const mega_gemm_args *a = b->args;
     const int64_t columns = b->columns - column, n = b->n + column;
+    const bool streams = is_float && columns >= PAIRS_COLUMNS && pairs_streams(b);
     const bool add_sums = !is_float && !b->first, to_sums = !is_float && !b->last;
     const bool joins = a->residual != NULL && (is_float ? b->first : b->last);
     const bool add = joins || (is_float ? !(b->first && b->overwrite) : b->last && !b->overwrite);
@@ -148,6 +161,10 @@ ALWAYS void pairs_finish_typed(const bool is_float, const float *tile, const pai
             if (add_sums) v = _mm512_add_ps(_mm512_loadu_ps(sums + h * 16), v);
             if (to_sums) {
                 _mm512_storeu_ps(sums + h * 16, v);
+                continue;
+            }
+            if (streams) {
+                _mm512_stream_ps((float *)a->c + at + h * 16, _mm512_add_ps(v, bias[h]));
                 continue;
             }
             if (is_float) {
@@ -175,7 +192,7 @@ ALWAYS void pairs_finish(const float *tile, const pairs_block *b, int64_t row, i
 ALWAYS void pairs_ask(const pairs_block *b, int64_t row, int64_t column, int64_t rows)
 {
     const mega_gemm_args *a = b->args;
-    if (a->c_dtype != MEGA_F32 && !b->last) return;
+    if ((a->c_dtype != MEGA_F32 && !b->last) || pairs_streams(b)) return;
     const size_t size = mega_dtype_size(a->c_dtype);
     const char *c = (const char *)a->c + (size_t)(row * a->ldc + b->n + column) * size;
     for (int64_t r = 0; r < rows; r++, c += (size_t)a->ldc * size) {
@@ -214,4 +231,5 @@ static void pairs_block_run(const pairs_block *b, int64_t row, int64_t rows, int
                 if (depth == left) pairs_finish(tile, b, row + i, p * PAIRS_COLUMNS, height);
             }
         }
+    if (pairs_streams(b)) _mm_sfence(); /* other threads may read c after this */
 }
