@@ -11,8 +11,7 @@ DEVICE uint32_t order_before(order_shared *s, uint32_t own, uint32_t *all)
 {
     const unsigned x = thread_x();
     int turn = 0;
-    block_barrier(); /* what an earlier sum left has been read */
-    s->sum[0][x] = own;
+    s->sum[0][x] = own; /* an odd number of turns: what an earlier sum left is in sum[1] */
     block_barrier();
     for (unsigned far = 1; far < ROW_THREADS; far *= 2, turn ^= 1) {
         s->sum[turn ^ 1][x] = s->sum[turn][x] + (x >= far ? s->sum[turn][x - far] : 0);
