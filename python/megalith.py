@@ -583,6 +583,26 @@ MEGA_ACT_SILU = 4
 MEGA_ACT_TANH = 5
 MEGA_ACT_SIGMOID = 6
 MEGA_ACT_IDENTITY = 7
+mega_route_score = c_int
+MEGA_ROUTE_SOFTMAX = 0
+MEGA_ROUTE_SIGMOID = 1
+MEGA_ROUTE_SOFTMAX_OF_CHOSEN = 2
+MEGA_ROUTE_SCORE_COUNT = 3
+MEGA_ROUTE_EXPERTS = 2048
+
+
+class mega_route_options(_Struct):
+    _fields_ = [
+        ("score", mega_route_score),
+        ("choices", c_int64),
+        ("normalized", c_bool),
+        ("epsilon", c_double),
+        ("scale", c_double),
+        ("groups", c_int64),
+        ("chosen_groups", c_int64),
+        ("group_best", c_int64),
+    ]
+
 
 # ---- builder.h ----
 

@@ -333,6 +333,7 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
 #include "../ops/expert_cases_body.c"
 #include "../ops/kernel_cases_body.c"
 #include "../ops/optimizer_cases_body.c"
+#include "../ops/route_cases_body.c"
 
 typedef struct kernel_case {
     const char *name;

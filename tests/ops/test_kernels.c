@@ -25,6 +25,7 @@ static const int64_t sizes[][2] = {{0, 8}, {1, 1}, {3, 5}, {2, 16}, {17, 33}, {6
 #include "expert_cases_body.c"
 #include "kernel_cases_body.c"
 #include "optimizer_cases_body.c"
+#include "route_cases_body.c"
 
 /* Every kernel of the list and its case, the function check_NAME: without it this file does not compile. */
 typedef struct kernel_case {

@@ -2,14 +2,6 @@
  * double (ops_loss.h). The type is that of the logits. */
 #include "xent_row.h"
 
-BODY exp_sum class_sum(const void *logits, mega_dtype t, int64_t at, int64_t classes, exp_shared *s)
-{
-    exp_sum sum = {minus_infinity(), 0.0f};
-    for (int64_t c = (int64_t)thread_x() * 8; c < classes; c += ROW_THREADS * 8)
-        sum = exp_sum_add(sum, load_eight(logits, t, at + c, classes - c), classes - c);
-    return exp_sum_fold(sum, s);
-}
-
 BODY bool label_counts(int32_t label, int64_t classes, int32_t ignored)
 {
     return label >= 0 && label < classes && label != ignored;

@@ -26,14 +26,18 @@ BODY device_philox dropout_block(const mega_step_block *step, uint32_t site, uin
     return philox_4x32(c, step->seed, site);
 }
 
-/* Multiplies elements `first` to first + 7 of a sample by their factors, 0 or 1/(1-p). They lie in one or two blocks of
- * the generator: words of both follow each other, and the elements begin at 16 bits number first % 8. */
-BODY void dropout_eight(eight *e, const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t first, double p)
+typedef struct bits_eight {
+    uint32_t v[8];
+} bits_eight;
+
+/* The 16 bits each of elements `first` to first + 7 of a sample. They lie in one or two blocks of the generator: words
+ * of both follow each other, and the elements begin at 16 bits number first % 8. */
+BODY bits_eight dropout_bits(const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t first)
 {
-    const uint32_t threshold = dropout_threshold(p), odd = (uint32_t)first & 7u;
-    const float scale = dropout_scale(p);
+    const uint32_t odd = (uint32_t)first & 7u;
     const device_philox low = dropout_block(step, site, sample, first >> 3);
     device_philox high = low;
+    bits_eight r;
     if (odd != 0) high = dropout_block(step, site, sample, (first >> 3) + 1);
     UNROLL
     for (int k = 0; k < 8; k++) {
@@ -42,8 +46,19 @@ BODY void dropout_eight(eight *e, const mega_step_block *step, uint32_t site, ui
         UNROLL
         for (uint32_t w = 0; w < 4; w++) /* (an array with a computed index would be in slow memory) */
             if (w == word) bits = i < 8 ? low.v[w] : high.v[w];
-        e->v[k] = (bits >> ((i & 1u) * 16) & 0xffffu) >= threshold ? e->v[k] * scale : 0.0f;
+        r.v[k] = bits >> ((i & 1u) * 16) & 0xffffu;
     }
+    return r;
+}
+
+/* Multiplies the same elements by their factors, 0 or 1/(1-p). */
+BODY void dropout_eight(eight *e, const mega_step_block *step, uint32_t site, uint32_t sample, uint64_t first, double p)
+{
+    const uint32_t threshold = dropout_threshold(p);
+    const float scale = dropout_scale(p);
+    const bits_eight bits = dropout_bits(step, site, sample, first);
+    UNROLL
+    for (int k = 0; k < 8; k++) e->v[k] = bits.v[k] >= threshold ? e->v[k] * scale : 0.0f;
 }
 
 #endif

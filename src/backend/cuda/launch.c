@@ -1,113 +1,6 @@
 /* Which kernels a call of an op launches, with how many blocks (launch.h). */
-#include "launch.h"
-#include "megalith/kernels.h"
-#include "shapes.h"
-#include <assert.h>
+#include "launch_impl.h"
 #include <string.h>
-
-/* The kernel of this name for numbers of a type, which is one of has_kernels; TYPED: that of the call `a`. */
-#define FOR_TYPE(name, type) FOR_TYPE_END(name, , type)
-#define FOR_TYPE_END(name, end, type) \
-    ((type) == MEGA_BF16 ? #name "_bf16" #end : (type) == MEGA_F16 ? #name "_f16" #end : #name "_f32" #end)
-#define TYPED_END(name, end) FOR_TYPE_END(name, end, a->head.dtype)
-#define TYPED(name)          FOR_TYPE(name, a->head.dtype)
-
-/* Whether there are kernels for numbers of this type. */
-static bool has_kernels(mega_dtype t)
-{
-    return t == MEGA_F32 || t == MEGA_BF16 || t == MEGA_F16;
-}
-
-static void add_launch(mega_cuda_call *c, const char *kernel, unsigned threads, int64_t x, int64_t y)
-{
-    if (x <= 0 || y <= 0) return;
-    assert(c->count < MEGA_CUDA_LAUNCHES);
-    c->launch[c->count++] = (mega_cuda_launch){kernel, threads, (unsigned)x, (unsigned)y, 1, 0};
-}
-
-/* Of a kernel whose threads have eight elements each. */
-static mega_cuda_call elements(const char *kernel, int64_t rows, int64_t cols)
-{
-    mega_cuda_call c = {.count = 0};
-    const int64_t pieces = rows * ((cols + EIGHT_COUNT - 1) / EIGHT_COUNT);
-    add_launch(&c, kernel, EIGHT_THREADS, pieces < MOST_BLOCKS ? pieces : MOST_BLOCKS, 1);
-    return c;
-}
-
-/* Of a kernel whose blocks have a row each. */
-static mega_cuda_call by_rows(const char *kernel, int64_t rows)
-{
-    mega_cuda_call c = {.count = 0};
-    add_launch(&c, kernel, ROW_THREADS, rows < MOST_BLOCKS ? rows : MOST_BLOCKS, 1);
-    return c;
-}
-
-/* Of a kernel whose threads have eight columns of a row each, where rows may be short. */
-static mega_cuda_call by_tiles(const char *kernel, int64_t rows, int64_t cols)
-{
-    mega_cuda_call c = {.count = 0};
-    const int64_t tiles = (rows + COLUMN_LANES - 1) / COLUMN_LANES * ((cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH);
-    add_launch(&c, kernel, COLUMN_THREADS, tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS, 1);
-    return c;
-}
-
-/* Adds the launches of a part of a call to those before it. */
-static void add_launches(mega_cuda_call *c, mega_cuda_call part)
-{
-    for (int i = 0; i < part.count; i++) {
-        assert(c->count < MEGA_CUDA_LAUNCHES);
-        c->launch[c->count++] = part.launch[i];
-    }
-}
-
-/* Of a kernel of columns, and one that adds up `sums` sums of chunks. */
-static mega_cuda_call by_columns(const char *kernel, const char *total, int sums, int64_t rows, int64_t cols)
-{
-    mega_cuda_call c = {.scratch = (size_t)(sums * COLUMN_CHUNKS(rows) * cols) * sizeof(float)};
-    if (rows == 0) return c;
-    add_launch(&c, kernel, COLUMN_THREADS, (cols + COLUMN_WIDTH - 1) / COLUMN_WIDTH, COLUMN_CHUNKS(rows));
-    if (sums > 0) add_launch(&c, total, COLUMN_THREADS, (cols + COLUMN_THREADS - 1) / COLUMN_THREADS, 1);
-    return c;
-}
-
-/* Of a kernel whose blocks have chunks of elements, and one that adds up `sums` sums of chunks. */
-static mega_cuda_call by_chunks(const char *kernel, const char *total, int sums, int64_t count)
-{
-    const int64_t chunks = (count + NORM_CHUNK - 1) / NORM_CHUNK;
-    mega_cuda_call c = {.scratch = (size_t)(chunks * sums) * sizeof(double)};
-    add_launch(&c, kernel, ROW_THREADS, chunks, 1);
-    add_launch(&c, total, 32, 1, 1);
-    return c;
-}
-
-/* One kernel, once. */
-static mega_cuda_call alone(const char *kernel, unsigned threads)
-{
-    mega_cuda_call c = {.count = 0};
-    add_launch(&c, kernel, threads, 1, 1);
-    return c;
-}
-
-/* There are no kernels for the arguments. */
-static const mega_cuda_call no_kernels = {.count = -1};
-
-/* The function that gives the launches of a kernel of this name for its arguments `a`, whose type has kernels. */
-#define CALL(name, type)                                                 \
-    enum { name##_bytes = sizeof(type) };                                \
-    static mega_cuda_call name##_call(const type *a);                    \
-    static mega_cuda_call call_##name(const void *args)                  \
-    {                                                                    \
-        const type *const a = args;                                      \
-        return has_kernels(a->head.dtype) ? name##_call(a) : no_kernels; \
-    }                                                                    \
-    static mega_cuda_call name##_call(const type *a)
-/* The same where it is one expression of `a`. */
-#define ONE(name, type, launches) \
-    CALL(name, type)              \
-    {                             \
-        (void)a;                  \
-        return launches;          \
-    }
 
 ONE(layer_norm, mega_layer_norm_args, by_rows(TYPED(layer_norm), a->rows))
 
@@ -331,6 +224,13 @@ ONE(cross_entropy, mega_cross_entropy_args, by_rows(FOR_TYPE(cross_entropy, a->l
 ONE(cross_entropy_grad, mega_cross_entropy_grad_args, by_rows(FOR_TYPE(cross_entropy_grad, a->logits_dtype), a->rows))
 ONE(labelled_sum, mega_labelled_sum_args, alone("labelled_sum", ROW_THREADS))
 ONE(label_weights, mega_label_weights_args, alone("label_weights", ROW_THREADS))
+ONE(route, mega_route_args, by_rows(FOR_TYPE(route, a->logits_dtype), a->rows))
+ONE(route_grad, mega_route_grad_args, by_rows(TYPED(route_grad), a->rows))
+ONE(route_jitter, mega_route_jitter_args, elements(TYPED(route_jitter), a->rows, a->cols))
+ONE(route_balance_grad, mega_route_balance_grad_args, by_tiles("route_balance_grad", a->groups * a->rows, a->experts))
+ONE(route_load, mega_route_load_args, by_rows("route_load", (a->groups + ROW_THREADS - 1) / ROW_THREADS))
+ONE(route_z, mega_route_z_args, by_rows(FOR_TYPE(route_z, a->logits_dtype), a->rows))
+ONE(route_z_grad, mega_route_z_grad_args, by_rows(TYPED(route_z_grad), a->rows))
 ONE(row_sum, mega_row_sum_args, by_rows(FOR_TYPE(row_sum, a->x_dtype), a->rows))
 ONE(row_sum_grad, mega_row_sum_grad_args, by_tiles(FOR_TYPE(row_sum_grad, a->x_dtype), a->rows, a->cols))
 ONE(mean_rows, mega_mean_rows_args, by_tiles(TYPED(mean_rows), a->rows, a->cols))
@@ -346,6 +246,15 @@ CALL(rms_scale_grad, mega_rms_scale_grad_args)
     mega_cuda_call c = {.count = 0};
     if (a->dgain != NULL) c = by_columns(TYPED(rms_scale_grad_columns), "rms_scale_grad_total", 1, a->rows, a->cols);
     add_launches(&c, by_rows(TYPED(rms_scale_grad), a->rows));
+    return c;
+}
+
+/* A block has an expert of a group; another launch adds the parts of the loss in their order. */
+CALL(route_balance, mega_route_balance_args)
+{
+    mega_cuda_call c = by_rows("route_balance", a->groups * a->experts);
+    c.scratch = (size_t)(a->groups * a->experts) * sizeof(double);
+    add_launches(&c, by_rows("route_balance_total", (a->groups + ROW_THREADS - 1) / ROW_THREADS));
     return c;
 }
 
@@ -543,6 +452,14 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(cross_entropy_grad, cross_entropy),
     ROW_OF(labelled_sum, cross_entropy),
     ROW_OF(label_weights, cross_entropy),
+    ROW(route),
+    ROW_OF(route_grad, route),
+    ROW(route_jitter),
+    ROW(route_balance),
+    ROW_OF(route_balance_grad, route_balance),
+    ROW_OF(route_load, route_balance),
+    ROW(route_z),
+    ROW_OF(route_z_grad, route_z),
     ROW(row_sum),
     ROW_OF(row_sum_grad, row_sum),
     ROW(mean_rows),

@@ -53,6 +53,15 @@ DEVICE exp_sum exp_sum_fold(exp_sum v, exp_shared *s)
     return v;
 }
 
+/* The sum of a row of logits of any float type, which begins at element `at`. */
+BODY exp_sum class_sum(const void *logits, mega_dtype t, int64_t at, int64_t classes, exp_shared *s)
+{
+    exp_sum sum = {minus_infinity(), 0.0f};
+    for (int64_t c = (int64_t)thread_x() * 8; c < classes; c += ROW_THREADS * 8)
+        sum = exp_sum_add(sum, load_eight(logits, t, at + c, classes - c), classes - c);
+    return exp_sum_fold(sum, s);
+}
+
 typedef struct xent_row {
     const float *logits; /* of the row */
     int64_t cols, valid, label;

@@ -10,11 +10,17 @@ mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
     return mega_graph_emit(g, &op);
 }
 
+mega_tensor mega_op_wide_linear(mega_graph *g, mega_tensor x, mega_tensor weight)
+{
+    instruction op = {
+        .kind = OP_LINEAR, .in = {[LINEAR_X] = x.id, [LINEAR_WEIGHT] = weight.id}, .attr = {.wide = true}};
+    return mega_graph_emit(g, &op);
+}
+
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table)
 {
-    instruction op = {.kind = OP_LINEAR, .in = {[LINEAR_X] = x.id, [LINEAR_WEIGHT] = table.id}, .attr = {.wide = true}};
     mega_graph_note_table(g, table);
-    return mega_graph_emit(g, &op);
+    return mega_op_wide_linear(g, x, table);
 }
 
 static mega_status linear_shape(const mega_graph *g, const instruction *op, tensor_shape *out)

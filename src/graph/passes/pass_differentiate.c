@@ -12,7 +12,7 @@ static int32_t gradient_receiver(const mega_graph *g, int32_t t)
 }
 
 /* Trained parameters need a gradient, and so does every value that depends on one or on an input whose gradient is
- * requested. */
+ * requested; but not integers, such as the experts that a router chooses. */
 void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
@@ -24,7 +24,8 @@ void mega_graph_mark_needed(mega_graph *g)
         for (int k = 0; k < OP_MAX_IN; k++)
             needed = needed || g->tensor[gradient_receiver(g, op->in[k])].needs_gradient;
         for (int k = 0; k < OP_MAX_OUT && needed; k++)
-            if (op->out[k] != 0) g->tensor[gradient_receiver(g, op->out[k])].needs_gradient = true;
+            if (op->out[k] != 0 && g->tensor[op->out[k]].shape.dtype != MEGA_I32)
+                g->tensor[gradient_receiver(g, op->out[k])].needs_gradient = true;
     }
     for (int t = 1; t < g->num_tensors; t++)
         if (g->tensor[t].rows_of != 0) g->tensor[t].needs_gradient = g->tensor[g->tensor[t].rows_of].needs_gradient;

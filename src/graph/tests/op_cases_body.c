@@ -33,7 +33,7 @@ static void keep(sketch *k)
 static bool only_forward(op_kind kind)
 {
     return kind == OP_TAKE_ROWS || kind == OP_ATTENTION_CACHED || kind == OP_ACCURACY || kind == OP_BATCH_NORM_FIXED ||
-           kind == OP_SOFTCAP || kind == OP_KEEP;
+           kind == OP_SOFTCAP || kind == OP_KEEP || kind == OP_ROUTE_LOAD;
 }
 
 static void relu(sketch *k)

@@ -368,6 +368,119 @@ static void rows_past_the_end(const operands *o)
     mega_op_rows(o->g, o->x, INT64_MAX, 2);
 }
 
+static void route_by(const operands *o, mega_route_options options)
+{
+    mega_op_route(o->g, o->other, (mega_tensor){0}, &options);
+}
+
+static void route_of_labels(const operands *o)
+{
+    const mega_route_options options = {.choices = 1};
+    mega_op_route(o->g, o->labels, (mega_tensor){0}, &options);
+}
+
+static void route_by_unknown_score(const operands *o)
+{
+    route_by(o, (mega_route_options){.score = (mega_route_score)9, .choices = 1});
+}
+
+static void route_of_no_choice(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 0});
+}
+
+static void route_of_five_choices(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 5});
+}
+
+static void route_normalized_twice(const operands *o)
+{
+    route_by(o, (mega_route_options){.score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN, .choices = 1, .normalized = true});
+}
+
+static void route_with_useless_epsilon(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .epsilon = 1e-20});
+}
+
+static void route_scaled_by_nan(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .scale = NAN});
+}
+
+static void route_with_wide_bias(const operands *o)
+{
+    const mega_route_options options = {.choices = 1};
+    mega_op_route(o->g, o->other, o->vector, &options);
+}
+
+static void route_of_uneven_groups(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .groups = 3, .chosen_groups = 1, .group_best = 1});
+}
+
+static void route_of_groups_without_number(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .chosen_groups = 1, .group_best = 1});
+}
+
+static void route_of_small_groups(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .groups = 2, .chosen_groups = 1, .group_best = 3});
+}
+
+static void route_of_too_few_groups(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 3, .groups = 2, .chosen_groups = 1, .group_best = 1});
+}
+
+static void route_of_many_experts(const operands *o)
+{
+    const mega_route_options options = {.choices = 1};
+    mega_op_route(o->g, input(o->g, "wide", MEGA_F32, 2, 1, 2049), (mega_tensor){0}, &options);
+}
+
+static void jitter_of_one(const operands *o)
+{
+    mega_op_route_jitter(o->g, o->x, 1.0, 1, o->labels, o->labels);
+}
+
+static void jitter_without_samples(const operands *o)
+{
+    mega_op_route_jitter(o->g, o->x, 0.1, 1, (mega_tensor){0}, o->labels);
+}
+
+static mega_tensor choices(const operands *o)
+{
+    return input(o->g, "choices", MEGA_I32, 2, 12, 2);
+}
+
+static void balance_of_uneven_groups(const operands *o)
+{
+    mega_op_route_balance(o->g, o->other, choices(o), 5, 1);
+}
+
+static void balance_of_three_choices(const operands *o)
+{
+    mega_op_route_balance(o->g, o->other, choices(o), 12, 3);
+}
+
+static void balance_of_other_rows(const operands *o)
+{
+    mega_op_route_balance(o->g, o->square, choices(o), 3, 1);
+}
+
+static void z_of_labels(const operands *o)
+{
+    mega_op_route_z(o->g, o->labels);
+}
+
+static void load_of_a_vector(const operands *o)
+{
+    mega_op_route_load(o->g, o->vector);
+}
+
 static const struct mistake {
     const char *name;
     void (*make)(const operands *o);
@@ -434,6 +547,26 @@ static const struct mistake {
     {"experts_of_uneven_weights", experts_of_uneven_weights, "weight (square) has 3 rows for 2 experts"},
     {"experts_of_other_channels", experts_of_other_channels, "weight is other [12, 4] f32; expected [12, 3] f32"},
     {"experts_of_a_flat_bias", experts_of_a_flat_bias, "bias is vector [3] f32; expected [2, 6] f32"},
+    {"route_of_labels", route_of_labels, "logits is labels [12] i32; expected 2 dimensions of f32"},
+    {"route_by_unknown_score", route_by_unknown_score, "score 9; expected one of mega_route_score"},
+    {"route_of_no_choice", route_of_no_choice, "0 choices of 4 experts; expected 1 to 4"},
+    {"route_of_five_choices", route_of_five_choices, "5 choices of 4 experts; expected 1 to 4"},
+    {"route_normalized_twice", route_normalized_twice, "sum to 1; do not normalize them"},
+    {"route_with_useless_epsilon", route_with_useless_epsilon, "epsilon 1e-20; expected 0 or more, and 0 if"},
+    {"route_scaled_by_nan", route_scaled_by_nan, "expected a finite number, 0 for 1"},
+    {"route_with_wide_bias", route_with_wide_bias, "bias is vector [3] f32; expected [4] f32"},
+    {"route_of_uneven_groups", route_of_uneven_groups, "3 groups of 4 experts; expected a divisor"},
+    {"route_of_groups_without_number", route_of_groups_without_number, "1 chosen groups by their best 1 experts, but"},
+    {"route_of_small_groups", route_of_small_groups, "the best 3 experts of groups of 2; expected 1 to 2"},
+    {"route_of_too_few_groups", route_of_too_few_groups, "3 experts from 1 of 2 groups of 2; expected as many"},
+    {"route_of_many_experts", route_of_many_experts, "2049 experts; expected 1 to 2048"},
+    {"jitter_of_one", jitter_of_one, "jitter 1; expected 0 or more, and below 1"},
+    {"jitter_without_samples", jitter_without_samples, "operand 1 is missing"},
+    {"balance_of_uneven_groups", balance_of_uneven_groups, "groups of 5 rows of other, which has 12"},
+    {"balance_of_three_choices", balance_of_three_choices, "the first 3 of 2 choices are counted; expected 1 to 2"},
+    {"balance_of_other_rows", balance_of_other_rows, "choice is choices [12, 2] i32; expected [3, 2] i32"},
+    {"z_of_labels", z_of_labels, "logits is labels [12] i32; expected 2 dimensions of f32"},
+    {"load_of_a_vector", load_of_a_vector, "fraction is vector [3] f32; expected 2 dimensions of f32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},
 };
 

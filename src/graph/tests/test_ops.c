@@ -13,6 +13,7 @@
 #include "op_sketch_body.c"
 
 #include "op_cases_body.c"
+#include "route_cases_body.c"
 
 typedef struct op_case {
     const char *name;
@@ -104,6 +105,15 @@ static const op_case cases[] = {
     {"batch_norm", batch_norm, true, false, false, false},
     {"batch_norm_running", batch_norm_running, true, false, false, false},
     {"batch_norm_fixed", batch_norm_fixed, false, false, false, false},
+    {"route_softmax", route_softmax, true, false, true, false},
+    {"route_softmax_normalized", route_softmax_normalized, true, false, true, false},
+    {"route_of_chosen", route_of_chosen, true, false, true, false},
+    {"route_sigmoid_of_groups", route_sigmoid_of_groups, true, false, true, false},
+    {"route_weights_alone", route_weights_alone, true, false, true, false},
+    {"route_jitter", route_jitter, true, false, true, false},
+    {"route_balance", route_balance, true, false, true, false},
+    {"route_balance_of_sigmoids", route_balance_of_sigmoids, true, false, true, false},
+    {"route_z", route_z, true, false, true, false},
 };
 #define NUM_CASES (sizeof cases / sizeof *cases)
 

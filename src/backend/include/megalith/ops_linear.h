@@ -47,6 +47,8 @@ typedef struct mega_column_sum_args {
 } mega_column_sum_args;
 
 mega_tensor mega_op_linear(mega_graph *g, mega_tensor x, mega_tensor weight); /* x [T, K], weight [N, K] → [T, N] */
+/* The same with a result [T, N] acc; its gradient has the type of x. For the logits of a router. */
+mega_tensor mega_op_wide_linear(mega_graph *g, mega_tensor x, mega_tensor weight);
 mega_tensor mega_op_bias_add(mega_graph *g, mega_tensor x, mega_tensor bias);
 mega_tensor mega_op_logits(mega_graph *g, mega_tensor x, mega_tensor table); /* [n, V] acc */
 

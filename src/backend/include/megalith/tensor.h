@@ -2,6 +2,7 @@
 #ifndef MEGALITH_TENSOR_H
 #define MEGALITH_TENSOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -37,6 +38,26 @@ typedef enum mega_activation_kind {
     MEGA_ACT_SIGMOID, /* 1 / (1 + e^-x) */
     MEGA_ACT_IDENTITY /* x; only of a gated activation, which then multiplies its two halves */
 } mega_activation_kind;
+
+/* How a token's scores of the experts follow from its logits, and the weights of the chosen ones from the scores. */
+typedef enum mega_route_score {
+    MEGA_ROUTE_SOFTMAX,           /* over all experts; the weights are the scores of the chosen ones */
+    MEGA_ROUTE_SIGMOID,           /* of each expert by itself */
+    MEGA_ROUTE_SOFTMAX_OF_CHOSEN, /* the weights are a softmax over the chosen experts, and sum to 1 */
+    MEGA_ROUTE_SCORE_COUNT
+} mega_route_score;
+enum { MEGA_ROUTE_EXPERTS = 2048 };
+/* How a token chooses experts (mega_route_args has the formulas). */
+typedef struct mega_route_options {
+    mega_route_score score;
+    int64_t choices; /* experts of a token, 1 to all of them, of which there are at most MEGA_ROUTE_EXPERTS */
+    bool normalized; /* divide the weights by their sum plus epsilon; not with MEGA_ROUTE_SOFTMAX_OF_CHOSEN */
+    double epsilon;  /* 0 for Mixtral and Qwen, 1e-20 for DeepSeek-V3 and Megatron-core */
+    double scale;    /* factor of the weights; 0: 1 */
+    int64_t groups; /* of experts; 0: none. A token chooses from `chosen_groups` of them, by the sum of the `group_best`
+                        largest scores of each: 1 for DeepSeek-V2, 2 for DeepSeek-V3 */
+    int64_t chosen_groups, group_best;
+} mega_route_options;
 
 #ifdef __cplusplus
 }
