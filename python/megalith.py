@@ -891,6 +891,21 @@ class mega_builder(_Builder):
         return mega_vocab_logits_with(
             _usable(self), name, x, _options(mega_vocab_loss_options, options))
 
+    def router(self, name: str, x, experts: int, **options):
+        """router.h: mega_router_result mega_router(const mega_builder *b, const char *name,
+        mega_tensor x, int64_t experts, const mega_router_options *options)"""
+        return mega_router(_usable(self), name, x, experts, _options(mega_router_options, options))
+
+    def router_balance(self, router, group_samples: int, counted: int):
+        """router.h: mega_router_balance_result mega_router_balance(const mega_builder *b, const
+        mega_router_result *router, int64_t group_samples, int64_t counted)"""
+        return mega_router_balance(_usable(self), router, group_samples, counted)
+
+    def router_z_loss(self, router, weights=None):
+        """router.h: mega_loss mega_router_z_loss(const mega_builder *b, const mega_router_result
+        *router, mega_tensor weights)"""
+        return mega_router_z_loss(_usable(self), router, weights)
+
     def t5_encoder_block(self, x, **options):
         """t5_blocks.h: mega_tensor mega_t5_encoder_block(const mega_builder *b, mega_tensor x,
         const mega_t5_options *options)"""
@@ -2207,6 +2222,49 @@ MEGA_LOG_TRACE = 4
 mega_log_sink = _callback(None, c_void_p, mega_log_level, c_char_p)
 mega_log_set_sink = _function("mega_log_set_sink", None, mega_log_sink, c_void_p)
 mega_log = _function("mega_log", None, mega_log_level, _text)
+
+# ---- router.h ----
+
+
+class mega_router_options(_Struct):
+    _fields_ = [
+        ("route", mega_route_options),
+        ("jitter", c_double),
+        ("has_bias", c_bool),
+        ("choice_bias", mega_tensor),
+        ("weight", mega_param_options),
+    ]
+
+
+class mega_router_result(_Struct):
+    _fields_ = [
+        ("logits", mega_tensor),
+        ("choice", mega_tensor),
+        ("weight", mega_tensor),
+        ("share", mega_tensor),
+    ]
+
+
+mega_router = _function(
+    "mega_router", mega_router_result, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_router_options))
+
+
+class mega_router_balance_result(_Struct):
+    _fields_ = [
+        ("loss", mega_loss),
+        ("fullest", mega_loss),
+        ("emptiest", mega_loss),
+        ("entropy", mega_loss),
+    ]
+
+
+mega_router_balance = _function(
+    "mega_router_balance", mega_router_balance_result, POINTER(mega_builder),
+    POINTER(mega_router_result), c_int64, c_int64)
+mega_router_z_loss = _function(
+    "mega_router_z_loss", mega_loss, POINTER(mega_builder), POINTER(mega_router_result),
+    mega_tensor)
 
 # ---- t5_blocks.h ----
 

@@ -36,7 +36,7 @@ bool layer_has_all_rows(const mega_builder *b, const char *layer)
     return false;
 }
 
-static mega_tensor layer_own_rows(const mega_builder *b, mega_tensor t)
+mega_tensor layer_own_rows(const mega_builder *b, mega_tensor t)
 {
     if (!layer_has_slab(b) || mega_graph_status(b->graph) != MEGA_OK) return t;
     const int64_t rows = mega_graph_dim(b->graph, t, 0) / b->layout->tp.size;

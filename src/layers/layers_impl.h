@@ -26,6 +26,9 @@ mega_tensor layer_param(const mega_builder *b, const char *name, const char *kin
 /* Returns the named input with one number for each row of the micro-batch, of all tp ranks. */
 mega_tensor layer_row_input(const mega_builder *b, const char *name);
 
+/* Returns of a value with all rows those of this rank: a slab with sequence parallelism, else all. */
+mega_tensor layer_own_rows(const mega_builder *b, mega_tensor t);
+
 /* Input of a GEMM with sharded weights: gives every rank all tokens. Each rank computes a partial sum of their
  * gradient. */
 mega_tensor layer_to_cut_weights(const mega_builder *b, mega_tensor x);

@@ -14,6 +14,7 @@
 #include "megalith/log.h"
 #include "megalith/memory.h"
 #include "megalith/model.h"
+#include "megalith/router.h"
 #include "megalith/status.h"
 #include "megalith/t5_blocks.h"
 
