@@ -363,11 +363,6 @@ static void rope_of_other_rows(const operands *o)
     mega_op_rope(o->g, o->square, o->labels, &s);
 }
 
-static void rows_past_the_end(const operands *o)
-{
-    mega_op_rows(o->g, o->x, INT64_MAX, 2);
-}
-
 static void route_by(const operands *o, mega_route_options options)
 {
     mega_op_route(o->g, o->other, (mega_tensor){0}, &options);
@@ -479,6 +474,11 @@ static void z_of_labels(const operands *o)
 static void load_of_a_vector(const operands *o)
 {
     mega_op_route_load(o->g, o->vector);
+}
+
+static void rows_past_the_end(const operands *o)
+{
+    mega_op_rows(o->g, o->x, INT64_MAX, 2);
 }
 
 static const struct mistake {
