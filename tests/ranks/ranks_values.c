@@ -1,16 +1,17 @@
-/* Tests a model in two parts with views, a custom op, a loss that weights its rows itself, and an output. Usage:
- * ranks_values
+/* Tests a model in two parts with views, a custom op, a loss that weights its rows itself, a router of experts, and an
+ * output. Usage: ranks_values
  *
  *   part 0:  h = table[token]; x = h + down(tanh(up(n(h)))) with a batch norm n; x is passed on as a view of rows with
  *            half of its channels
  *   part 1:  y = 2 x^2 in a custom op; "first": mean of |y|^2 over first positions; "rows": cross-entropy of each row,
- *            averaged over a sample and weighted by it
+ *            averaged over a sample and weighted by it; "balance", "z", "weights" and "fullest" of a router with jitter
  *
  * With tensor, pipeline and data parallelism and every stage of ZeRO, losses, norm and output must be those of one rank
  * (in the evaluation, with the running statistics after the steps), and two runs must have the same bits. If the op
  * fails on one rank, the step or the evaluation returns its message on both ranks, and the following steps are the same
  * as in a run without failures. */
 #include "megalith/layers.h"
+#include "megalith/router.h"
 #include "rank_layouts.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = ENGINE_RUN_SEQ, C = 8, V = 20, BATCH = 4, STEPS = 3, LOSSES = 2, OUTPUT = 2 * C };
+enum { T = ENGINE_RUN_SEQ, C = 8, V = 20, BATCH = 4, STEPS = 3, LOSSES = 6, OUTPUT = 2 * C };
 static const double LR = 0.05;
 
 /* ---- the custom op ---- */
@@ -80,6 +81,21 @@ static void begin(const mega_builder *b, const void *self, mega_flow *flow)
     flow->x = mega_reshape(b, x, C / 2);
 }
 
+static void route(const mega_builder *b, mega_tensor x)
+{
+    const mega_router_options gate = {
+        .route = {.score = MEGA_ROUTE_SIGMOID, .choices = 2, .normalized = true, .epsilon = 1e-20},
+        .jitter = 0.1,
+        .has_bias = true,
+        .weight = random_weights.weight};
+    const mega_router_result r = mega_router(b, "gate", x, 5, &gate);
+    const mega_router_balance_result balance = mega_router_balance(b, &r, 1, 0);
+    mega_loss_add(b, "balance", balance.loss, 0.5);
+    mega_loss_add(b, "z", mega_router_z_loss(b, &r, mega_none()), 0.02);
+    mega_loss_add(b, "weights", mega_sum(b, mega_mul(b, r.weight, r.weight), mega_none()), 0.1);
+    mega_loss_add(b, "fullest", balance.fullest, 0);
+}
+
 static void finish(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const mega_tensor x = mega_reshape(b, flow->x, C), labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
@@ -91,6 +107,7 @@ static void finish(const mega_builder *b, const void *self, mega_flow *flow)
     mega_loss_add(b, "first", mega_sum(b, mega_mul(b, first, first), mega_none()), 0.25);
     const mega_tensor rows = mega_row_cross_entropy(b, mega_linear(b, "fc", y, V, &random_weights), labels);
     mega_loss_add(b, "rows", mega_sum(b, mega_scale(b, mega_reshape(b, rows, T), 1.0 / T), weights), 1);
+    route(b, x);
 }
 
 static const mega_layer layers[] = {{"", begin, NULL, 1, "begin"}, {"", finish, &own, 1, "finish"}};
@@ -166,6 +183,7 @@ static void run(mega_world *world, const layout *l, bool fails, outcome out[STEP
 
 static int check(mega_world *world, const layout *l, const outcome *one, const float *y_of_one)
 {
+    static const char *const names[LOSSES] = {"first", "rows", "balance", "z", "weights", "fullest"};
     outcome found[STEPS + 1], again[STEPS + 1];
     float y[OUTPUT], y_again[OUTPUT];
     int failures = 0;
@@ -176,8 +194,8 @@ static int check(mega_world *world, const layout *l, const outcome *one, const f
     for (int i = 0; i <= STEPS; i++) {
         failures += rank_number_differs(l, i, "loss", found[i].loss, one[i].loss);
         failures += rank_number_differs(l, i, "norm", found[i].norm, one[i].norm);
-        failures += rank_number_differs(l, i, "first", found[i].value[0], one[i].value[0]);
-        failures += rank_number_differs(l, i, "rows", found[i].value[1], one[i].value[1]);
+        for (int k = 0; k < LOSSES; k++)
+            failures += rank_number_differs(l, i, names[k], found[i].value[k], one[i].value[k]);
     }
     /* The last rank has the last sample of the evaluation; with a pipeline the last stage has the output. */
     for (int i = 0; i < C && (l->is_alone || mega_world_rank(world) == mega_world_size(world) - 1); i++)
