@@ -144,6 +144,28 @@ static void a_bias_decides_the_choice(void **state)
     bench_end(&k);
 }
 
+/* The bias may be a buffer, which checkpoints hold, but no trained parameter, as it gets no gradient. */
+static void a_bias_is_not_trained(void **state)
+{
+    (void)state;
+    for (int is_buffer = 0; is_buffer < 2; is_buffer++) {
+        mega_router_options o = sigmoids;
+        const mega_param_options bias = {.init = MEGA_INIT_ONE, .is_buffer = is_buffer == 1};
+        const mega_program_options build = {.backend = MEGA_BACKEND_PLAIN, .differentiate = true, .name = "router"};
+        bench k;
+        bench_begin(&k, MEGA_TRAIN, 1);
+        o.choice_bias = mega_builder_param(&k.b, "gate.correction", EXPERTS, 0, &bias);
+        describe(&k.b, &o, 1);
+        need(mega_params_place(k.params, MEGA_F64, 0));
+        const mega_status st = mega_program_build(k.b.graph, &build, &k.program);
+        k.b.graph = NULL;
+        assert_int_equal(st, is_buffer == 1 ? MEGA_OK : MEGA_ERR_UNSUPPORTED);
+        if (is_buffer == 0)
+            assert_non_null(strstr(mega_error_message(), "op route in \"gate\" gives no gradient to operand 1"));
+        bench_end(&k);
+    }
+}
+
 /* With jitter the inputs that address its bits exist, and gradients pass through it; evaluation has none. */
 static void jitter_is_for_training(void **state)
 {
@@ -204,9 +226,8 @@ static void wrong_calls_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_all_losses),
-        cmocka_unit_test(a_bias_decides_the_choice),
-        cmocka_unit_test(jitter_is_for_training),
+        cmocka_unit_test(gradients_of_all_losses), cmocka_unit_test(a_bias_decides_the_choice),
+        cmocka_unit_test(a_bias_is_not_trained),   cmocka_unit_test(jitter_is_for_training),
         cmocka_unit_test(wrong_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,8 @@ typedef struct mega_router_result {
 /* The logits are x times the transposed weight NAME.weight [experts, C], which is replicated: in the accumulation type,
  * or with has_bias in the compute type. Their gradients have the compute type. Jitter has the bits of the sample, the
  * position and the path PATH.NAME, as dropout, and reads the inputs "sample_id" and "seq_position". Router and losses
- * compute in the accumulation type. */
+ * compute in the accumulation type. All ranks of tp choose alike for the same tokens, and each expects the whole
+ * gradients of the weights: a layer that divides experts over tp must sum them. */
 mega_router_result mega_router(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
                                const mega_router_options *options);
 
