@@ -40,7 +40,6 @@
  * With `groups` other than 0, the experts are divided into so many groups of consecutive experts, and a token chooses
  * from its `chosen_groups` best groups alone. The score of a group is the sum of its `group_best` largest s + bias: 1
  * as in DeepSeek-V2, 2 as in DeepSeek-V3, k / chosen_groups as in Megatron-core. Of equal groups the lower index wins.
- * (transformers gives experts of other groups the key 0 instead, which is larger than one that a bias made negative.)
  *
  * share[t] is what the balance loss averages, and sums to 1: softmax(z) over all experts, of SIGMOID s / (sum of s over
  * all experts + 1e-20). A logit that is not a number is never larger than another; a row of them chooses the first

@@ -35,7 +35,8 @@ mega_router_result mega_router(const mega_builder *b, const char *name, mega_ten
  * `group_samples` samples, 1 for the sequences of DeepSeek; the micro-batch must consist of whole groups, so that the
  * loss does not depend on its size. It is 1 if all experts are used alike. counted: how many choices of a token count,
  * 0 for all, 1 as DeepSpeed's top-2 gate. The coefficient is that of Megatron-core and DeepSpeed; router_aux_loss_coef
- * of transformers times the choices of a token, as transformers does not divide by them.
+ * of transformers times the choices of a token, as transformers does not divide by them. (With several layers it takes
+ * the means of both factors over all layers before it multiplies them, which is another loss.)
  * fullest, emptiest, entropy: metrics of the same groups. Tokens of the fullest and of the emptiest expert, over those
  * of an even distribution, and the entropy of the distribution over that of an even one. */
 typedef struct mega_router_balance_result {
