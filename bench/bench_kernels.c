@@ -1,6 +1,6 @@
 /* Measures kernels: GEMM and attention relative to the arithmetic peak, the others relative to a memory copy. Run by
  * `make bench only=kernels`; an argument "bf16" measures only that type, and a second argument "rows" only kernels that
- * are not GEMMs. */
+ * are not GEMMs, "experts" only the linear layers of experts. */
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include "megalith/peak.h"
@@ -309,6 +309,14 @@ static void bench_products(bench *b)
     bench_attention(b, 12, 64, 4, 32, 0.0);
 }
 
+static void bench_others(bench *b)
+{
+    bench_rows(b, 4096, 3072);
+    bench_head(b, 256, 50304);
+    bench_head_sweep(b, 256, 50304);
+    bench_optimizer(b, 16 << 20);
+}
+
 int main(int argc, char **argv)
 {
     bench b = {.type = argc > 1 && strcmp(argv[1], "bf16") == 0 ? MEGA_BF16 : MEGA_F32};
@@ -326,14 +334,12 @@ int main(int argc, char **argv)
     printf("%s, %d threads, %s, products by %s\n", mega_dtype_name(b.type), threads, mega_isa_name(mega_cpu_isa()),
            mega_gemm_description(description, sizeof description));
     printf("peak in registers %.1f GFLOP/s, memory copy %.1f GB/s read and written\n", b.peak * 1e-9, b.copy * 1e-9);
-    bench_experts(&b, 64, 256, 512, 512, 2048);
-    bench_experts(&b, 64, 256, 512, 1024, 2048);
-    if (argc > 2 && strcmp(argv[2], "experts") == 0) return 0;
-    if (argc <= 2 || strcmp(argv[2], "rows") != 0) bench_products(&b);
-    bench_rows(&b, 4096, 3072);
-    bench_head(&b, 256, 50304);
-    bench_head_sweep(&b, 256, 50304);
-    bench_optimizer(&b, 16 << 20);
+    const char *const only = argc > 2 ? argv[2] : "";
+    const bool is_experts = strcmp(only, "experts") == 0;
+    if (strcmp(only, "rows") != 0) bench_experts(&b, 64, 256, 512, 512, 2048);
+    if (strcmp(only, "rows") != 0) bench_experts(&b, 64, 256, 512, 1024, 2048);
+    if (only[0] == '\0') bench_products(&b);
+    if (!is_experts) bench_others(&b);
     mega_pages_free(memory, MEMORY_BYTES);
     mega_team_destroy(b.team);
     return 0;
