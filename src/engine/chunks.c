@@ -287,20 +287,14 @@ void engine_chunks_region(const mega_engine *e, size_t *resident, size_t *worksp
         }
 }
 
-static program_io bind_io(const mega_engine *e, mega_program *p, int slot)
-{
-    program_io io = {.num_losses = 0};
-    engine_losses_bind(e, p, slot, &io);
-    return io;
-}
-
-mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *resident,
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int chunk, mega_region *resident,
                                   mega_region *workspace, mega_region shared, program_io **out_io)
 {
+    const int slots = e->programs.chunk[chunk].slots;
     MEGA_TRY(mega_program_allocate_in(p, resident, workspace, &shared));
     program_io *io = *out_io = mega_calloc((size_t)slots, sizeof *io);
     if (io == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "engine: no memory for %d slots", slots);
-    for (int i = 0; i < slots; i++) io[i] = bind_io(e, p, i);
+    for (int i = 0; i < slots; i++) engine_losses_bind(e, p, chunk, ENGINE_TRAIN, i, &io[i]);
     return MEGA_OK;
 }
 
@@ -317,7 +311,7 @@ static mega_status allocate_train(mega_engine *e, mega_region *resident, const m
     mega_region of_resident = l->resident, of_workspace = l->workspace;
     for (int c = 0; c < e->programs.chunks; c++) {
         engine_chunk *k = &e->programs.chunk[c];
-        MEGA_TRY(engine_allocate_train(e, k->train, k->slots, &of_resident, &of_workspace, l->shared, &k->train_io));
+        MEGA_TRY(engine_allocate_train(e, k->train, c, &of_resident, &of_workspace, l->shared, &k->train_io));
         k->whole_io = k->train_io;
     }
     return stage_open(&e->programs.stage, e->layout, e->programs.chunk, e->programs.chunks, ENGINE_TRAIN, 0);
@@ -331,7 +325,7 @@ mega_status engine_allocate_chunks(mega_engine *e, mega_region *resident, const 
             mega_program *p = engine_program_of(&e->programs.chunk[c], k);
             mega_region own = *workspace;
             if (p != NULL) MEGA_TRY(mega_program_allocate_in(p, resident, &own, &own));
-            if (k == ENGINE_EVALUATE && p != NULL) e->programs.chunk[c].evaluate_io = bind_io(e, p, 0);
+            if (k == ENGINE_EVALUATE && p != NULL) engine_losses_bind(e, p, c, k, 0, &e->programs.chunk[c].evaluate_io);
         }
     if (e->programs.evaluate != NULL)
         MEGA_TRY(stage_open(&e->programs.evaluate_stage, e->layout, e->programs.chunk, e->programs.chunks,

@@ -31,7 +31,7 @@ mega_status engine_build_chunks(mega_engine *e);
 /* Builds the training program of a chunk for the samples of `parts`, which may be shorter. */
 mega_status engine_build_train(mega_engine *e, const mega_model_parts *parts, int chunk, mega_program **out);
 /* Gives a training program its memory, and writes where each slot writes its losses to *out_io. */
-mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int slots, mega_region *resident,
+mega_status engine_allocate_train(const mega_engine *e, mega_program *p, int chunk, mega_region *resident,
                                   mega_region *workspace, mega_region shared, program_io **out_io);
 mega_engine_cost engine_cost_of(const mega_engine *e, const mega_model_parts *parts); /* of a sample (engine.c) */
 void engine_find_overwritten_gradients(mega_engine *e); /* engine.c: of the training programs that are in place */

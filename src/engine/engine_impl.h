@@ -22,7 +22,9 @@ typedef struct engine_monitor engine_monitor;
 typedef struct engine_loss {
     char name[MEGA_LOSS_NAME];
     double coefficient;
+    bool is_of_layers;             /* several parts of the model may add to it (mega_layer_loss_add) */
     bool is_trained, is_evaluated; /* a training (evaluation) program of some rank computes it */
+    int counted_by[2];             /* training, evaluation: the first part of the model that computes it */
 } engine_loss;
 
 /* Sums over the micro-batches of a step or of an evaluation. For each loss: the sum of micro-batch means and their
@@ -37,7 +39,8 @@ typedef struct engine_sums {
 
 /* Where one slot of a program writes a loss; sum and weight are [1] in the accumulation type. */
 typedef struct program_loss {
-    int number; /* index in the engine's list of losses */
+    int number;   /* index in the engine's list of losses */
+    bool is_more; /* the program of another part counts the micro-batch */
     const void *sum, *weight;
 } program_loss;
 

@@ -10,7 +10,7 @@
 mega_status engine_collect_losses(mega_engine *e);
 mega_status engine_compare_losses(const mega_engine *e);
 int engine_loss_find(const mega_engine *e, const char *name); /* returns its index; -1: not found */
-void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io);
+void engine_losses_bind(const mega_engine *e, mega_program *p, int chunk, engine_kind of, int slot, program_io *io);
 /* During the passes the sums are in device memory: engine_losses_begin copies *sums there, engine_losses_add adds the
  * losses of one micro-batch, multiplied by `weight`, and engine_losses_end copies the sums back. */
 void engine_losses_begin(const mega_engine *e, const engine_sums *sums);

@@ -138,8 +138,7 @@ static mega_status allocate_shorter(mega_engine *e, shorter *s)
     }
     for (int c = 0; c < e->programs.chunks; c++) {
         clear_kept(&resident, s->program[c]);
-        MEGA_TRY(engine_allocate_train(e, s->program[c], e->programs.chunk[c].slots, &resident, &workspace, shared,
-                                       &s->io[c]));
+        MEGA_TRY(engine_allocate_train(e, s->program[c], c, &resident, &workspace, shared, &s->io[c]));
     }
     return MEGA_OK;
 }

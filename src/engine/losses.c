@@ -19,9 +19,16 @@
 typedef struct declared {
     char name[MEGA_LOSS_NAME];
     double coefficient;
+    int32_t is_of_layers;
 } declared;
 
 typedef enum kind { TRAIN, EVALUATE, NUM_KINDS } kind;
+
+/* Parts of the model are in the order of its layers: each stage has the first of its parts, then each its second. */
+static int losses_part(const mega_engine *e, int stage, int chunk)
+{
+    return chunk * (e->options.layout.planned_ranks > 0 ? 1 : e->layout->pp.size) + stage;
+}
 
 /* Returns the records of one program of a stage, in all [stages, chunks, kinds, MEGA_METRICS]. */
 static declared *losses_records_at(const mega_engine *e, declared *all, int stage, int chunk, kind k)
@@ -39,11 +46,12 @@ static void losses_read_own(const mega_engine *e, declared *own)
                 declared *out = losses_records_at(e, own, 0, c, k) + i;
                 snprintf(out->name, sizeof out->name, "%s", l.name);
                 out->coefficient = l.coefficient;
+                out->is_of_layers = l.is_of_layers;
             }
         }
 }
 
-static mega_status losses_add(mega_engine *e, const declared *d, kind k)
+static mega_status losses_add(mega_engine *e, const declared *d, kind k, int part)
 {
     const int at = engine_loss_find(e, d->name);
     if (at < 0 && e->model.num_losses == MEGA_METRICS)
@@ -54,19 +62,21 @@ static mega_status losses_add(mega_engine *e, const declared *d, kind k)
     if (at < 0) {
         snprintf(l->name, sizeof l->name, "%s", d->name);
         l->coefficient = d->coefficient;
+        l->is_of_layers = d->is_of_layers != 0;
         e->model.num_losses++;
     }
     bool *has = k == TRAIN ? &l->is_trained : &l->is_evaluated;
-    if (*has)
+    if (!*has) l->counted_by[k] = part;
+    else if (!d->is_of_layers || !l->is_of_layers)
         return MEGA_MISTAKE(
             "model: two parts of the pipeline declare the loss \"%s\"; give each loss and metric a name "
             "of its own",
             d->name);
     *has = true;
     if (l->coefficient == d->coefficient) return MEGA_OK;
-    return MEGA_MISTAKE(
-        "model: loss \"%s\" has the coefficient %g in training and %g in evaluation; declare it with one", d->name,
-        l->coefficient, d->coefficient);
+    return MEGA_MISTAKE("model: loss \"%s\" has the coefficient %g in %s and %g in %s; declare it with one", d->name,
+                        l->coefficient, k == TRAIN ? "one part of the pipeline" : "training", d->coefficient,
+                        k == TRAIN ? "another" : "evaluation");
 }
 
 /* Adds the losses of all programs to the engine's list, in the order of the model's parts; part n is chunk n / stages
@@ -76,7 +86,7 @@ static mega_status losses_add_all(mega_engine *e, declared *all, int stages)
     for (kind k = TRAIN; k < NUM_KINDS; k++)
         for (int part = 0; part < stages * e->programs.chunks; part++) {
             const declared *d = losses_records_at(e, all, part % stages, part / stages, k);
-            for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(losses_add(e, &d[i], k));
+            for (int i = 0; i < MEGA_METRICS && d[i].name[0] != '\0'; i++) MEGA_TRY(losses_add(e, &d[i], k, part));
         }
     return MEGA_OK;
 }
@@ -187,11 +197,15 @@ const char *mega_engine_metric_name(const mega_engine *e, int metric)
 
 /* ---- sums over micro-batches and ranks ---- */
 
-void engine_losses_bind(const mega_engine *e, mega_program *p, int slot, program_io *io)
+void engine_losses_bind(const mega_engine *e, mega_program *p, int chunk, engine_kind of, int slot, program_io *io)
 {
+    const int part = losses_part(e, e->layout->pp.rank, chunk);
     mega_program_loss l;
-    for (io->num_losses = 0; mega_program_loss_get(p, io->num_losses, slot, &l); io->num_losses++)
-        io->loss[io->num_losses] = (program_loss){engine_loss_find(e, l.name), l.sum, l.weight};
+    for (io->num_losses = 0; mega_program_loss_get(p, io->num_losses, slot, &l); io->num_losses++) {
+        const int number = engine_loss_find(e, l.name);
+        const bool is_more = number >= 0 && e->model.loss[number].counted_by[of == ENGINE_EVALUATE] != part;
+        io->loss[io->num_losses] = (program_loss){number, is_more, l.sum, l.weight};
+    }
 }
 
 void engine_losses_begin(const mega_engine *e, const engine_sums *sums)
@@ -209,7 +223,8 @@ void engine_losses_add(const mega_engine *e, const program_io *io, double times)
                                       .sum = io->loss[i].sum,
                                       .weight = io->loss[i].weight,
                                       .times = times,
-                                      .per_token = e->options.per_token_loss};
+                                      .per_token = e->options.per_token_loss,
+                                      .is_more = io->loss[i].is_more};
         add->run(&(mega_queue){.team = e->options.team, .device = e->memory.device}, &a);
     }
     mega_device_end();

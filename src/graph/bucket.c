@@ -33,16 +33,15 @@ static mega_status bucket_find_gaps(mega_program *p, bucket_args *a)
 /* One gradient: it is zeroed unless an instruction overwrites it first. */
 static mega_status bind_gradient(mega_program *p, const op_binder *b, const instruction *op, bucket_args *a)
 {
-    const mega_param *r = mega_params_get(p->g->params, op->attr.param);
     a->bucket = op->attr.bucket;
-    a->count = r->count;
+    a->count = mega_params_joined_elements(p->g->params, op->attr.param);
     a->held = mega_params_grad_dtype(p->g->params, a->bucket);
     a->slice = mega_params_grad(p->g->params, op->attr.param);
     a->whole = b->address(b, op->kind == OP_HELD_GRAD_ZERO ? op->out[0] : op->in[0]);
     if (op->kind == OP_HELD_GRAD_ADD || is_overwritten(p, p->g->weights.gradient[op->attr.param])) return MEGA_OK;
     a->gap = mega_arena_alloc(&p->args, sizeof *a->gap);
     if (a->gap == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "program %s: no memory for its calls", p->name);
-    a->gap[a->num_gaps++] = (struct bucket_gap){0, r->count};
+    a->gap[a->num_gaps++] = (struct bucket_gap){0, a->count};
     return MEGA_OK;
 }
 

@@ -258,28 +258,101 @@ static mega_status note_request(mega_graph *g, int param)
     return MEGA_OK;
 }
 
+/* Declares or finds a parameter; *out_index receives its number. */
+static mega_status builder_request(const mega_builder *b, const requested *r, bool has_options, int *out_index)
+{
+    mega_graph *g = b->graph;
+    if (g->params == NULL)
+        return MEGA_MISTAKE("parameter %s: the graph was created without a list of parameters; give "
+                            "mega_graph_create one",
+                            r->record.name);
+    MEGA_TRY(mega_params_request(g->params, &r->record, has_options, out_index));
+    return note_request(g, *out_index);
+}
+
+static const mega_param_options default_param = {.init = MEGA_INIT_FAN_IN};
+
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options)
 {
-    static const mega_param_options none = {.init = MEGA_INIT_FAN_IN};
     mega_graph *g = b->graph;
     requested r;
     int index = -1;
     if (g->status != MEGA_OK) return mega_none();
-    if (options == NULL) options = &none;
+    if (options == NULL) options = &default_param;
     if (name == NULL) {
         mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": a parameter is requested without a name; give one", b->path));
         return mega_none();
     }
     mega_status st = make_record(b, name, rows, columns, options, &r);
-    if (st == MEGA_OK && g->params == NULL)
-        st = MEGA_MISTAKE("parameter %s: the graph was created without a list of parameters; give "
-                          "mega_graph_create one",
-                          r.record.name);
-    if (st == MEGA_OK) st = mega_params_request(g->params, &r.record, !is_default(options), &index);
-    if (st == MEGA_OK) st = note_request(g, index);
+    if (st == MEGA_OK) st = builder_request(b, &r, !is_default(options), &index);
     mega_graph_fail(g, st);
     return mega_graph_param(g, index);
+}
+
+/* ---- several parameters as one tensor ---- */
+
+/* Writes the name with the number in place of #. */
+static mega_status builder_put_number(const mega_builder *b, char out[MEGA_PARAM_NAME], const char *name,
+                                      int64_t number)
+{
+    const char *at = strchr(name, '#');
+    if (at == NULL || strchr(at + 1, '#') != NULL)
+        return MEGA_MISTAKE("layer \"%s\": \"%s\" is the name of several parameters; expected one # in it, in place of "
+                            "which each has its number",
+                            b->path, name);
+    const int n = snprintf(out, MEGA_PARAM_NAME, "%.*s%lld%s", (int)(at - name), name, (long long)number, at + 1);
+    if (n < 0 || n >= MEGA_PARAM_NAME)
+        return MEGA_MISTAKE("layer \"%s\": the name \"%s\" has %d bytes with its number; expected at most %d, choose a "
+                            "shorter one",
+                            b->path, name, n, MEGA_PARAM_NAME - 1);
+    return MEGA_OK;
+}
+
+static mega_status request_numbered(const mega_builder *b, const char *name, int64_t number, int64_t rows,
+                                    int64_t columns, const mega_param_options *options, int *out_index)
+{
+    mega_param_options o = *options;
+    char own[MEGA_PARAM_NAME], file[MEGA_PARAM_PARTS][MEGA_PARAM_NAME];
+    requested r;
+    MEGA_TRY(builder_put_number(b, own, name, number));
+    for (int i = 0; i < o.num_parts && i < MEGA_PARAM_PARTS; i++) {
+        if (o.part[i].file == NULL || strchr(o.part[i].file, '#') == NULL) continue;
+        MEGA_TRY(builder_put_number(b, file[i], o.part[i].file, number));
+        o.part[i].file = file[i];
+    }
+    MEGA_TRY(make_record(b, own, rows, columns, &o, &r));
+    r.record.joins_next = number > 0;
+    return builder_request(b, &r, !is_default(options), out_index);
+}
+
+mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
+                                const mega_param_options *options)
+{
+    mega_graph *g = b->graph;
+    int index = -1, last = -1;
+    if (g->status != MEGA_OK) return mega_none();
+    if (options == NULL) options = &default_param;
+    if (name == NULL || count < 1 || count > MEGA_MOST_JOINED)
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" are requested as one tensor; "
+                                        "expected 1 to %d, and a name",
+                                        b->path, (long long)count, name == NULL ? "" : name, MEGA_MOST_JOINED));
+    for (int64_t i = count - 1; i >= 0 && g->status == MEGA_OK; i--) { /* memory has the last one first */
+        mega_graph_fail(g, request_numbered(b, name, i, rows, columns, options, &index));
+        if (g->status == MEGA_OK && last >= 0 && index != last + 1)
+            mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": parameters \"%s\" are requested as one tensor, but were "
+                                            "declared apart; request them in one way",
+                                            b->path, name));
+        last = index;
+    }
+    if (g->status != MEGA_OK) return mega_none();
+    if (mega_params_joined(g->params, index) != count) {
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" are requested as one tensor, of "
+                                        "which an earlier request made %d; request one number of them",
+                                        b->path, (long long)count, name, mega_params_joined(g->params, index)));
+        return mega_none();
+    }
+    return mega_graph_joined_params(g, index);
 }
 
 static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)

@@ -299,8 +299,36 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
             .param = param,
             .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
         g->weights.tensor[param] = mega_graph_tensor_add(g, &t);
+    } else if (g->tensor[g->weights.tensor[param]].is_joined) {
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": parameter %s is requested alone, and also as one of several "
+                                        "that are one tensor; request it in one way",
+                                        g->scope.path, mega_params_get(g->params, param)->name));
+        return (mega_tensor){0};
     }
     return (mega_tensor){g->weights.tensor[param]};
+}
+
+mega_tensor mega_graph_joined_params(mega_graph *g, int first)
+{
+    if (g->status != MEGA_OK || !mega_graph_reserve_params(g)) return (mega_tensor){0};
+    const int count = mega_params_joined(g->params, first);
+    if (g->weights.tensor[first] == 0) {
+        const mega_param *r = mega_params_get(g->params, first);
+        const graph_tensor t = {.role = ROLE_WEIGHT,
+                                .name = mega_arena_strdup(&g->arena, r->name),
+                                .param = first,
+                                .is_joined = true,
+                                .shape = mega_shape_2d(g->dtype, r->num_dims == 1 ? count : count * r->local_shape[0],
+                                                       r->local_shape[r->num_dims == 1 ? 0 : 1])};
+        const int32_t joined = mega_graph_tensor_add(g, &t);
+        for (int i = 0; i < count; i++) g->weights.tensor[first - i] = joined;
+    } else if (!g->tensor[g->weights.tensor[first]].is_joined) {
+        mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": parameter %s is requested as one of several that are one "
+                                        "tensor, and also alone; request it in one way",
+                                        g->scope.path, mega_params_get(g->params, first)->name));
+        return (mega_tensor){0};
+    }
+    return (mega_tensor){g->weights.tensor[first]};
 }
 
 int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
@@ -316,9 +344,12 @@ int32_t mega_graph_gradient_tensor(mega_graph *g, int32_t weight)
     const int param = g->tensor[weight].param;
     if (g->weights.gradient[param] == 0) {
         graph_tensor t = {.role = ROLE_GRADIENT, .param = param, .shape = g->tensor[weight].shape};
+        t.is_joined = g->tensor[weight].is_joined;
         t.shape.dtype = g->acc;
         t.name = mega_arena_format(&g->arena, "d(%s)", g->tensor[weight].name);
-        g->weights.gradient[param] = mega_graph_tensor_add(g, &t);
+        const int32_t gradient = mega_graph_tensor_add(g, &t);
+        for (int i = 0; i < (t.is_joined ? mega_params_joined(g->params, param) : 1); i++)
+            g->weights.gradient[param - i] = gradient;
     }
     return g->weights.gradient[param];
 }

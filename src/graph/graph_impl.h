@@ -50,6 +50,7 @@ typedef struct graph_tensor {
     tensor_role role;
     bool is_output;  /* kept for the caller until the next run */
     int param;       /* ROLE_WEIGHT, ROLE_GRADIENT */
+    bool is_joined;  /* ROLE_WEIGHT, ROLE_GRADIENT: of `param` and those that join it */
     int32_t base;    /* ROLE_VIEW: the tensor that it is part of, which is not a view. ROLE_WEIGHT, ROLE_GRADIENT: the
                         ROLE_VALUE that holds it temporarily, alone or with its bucket; 0: it is in the buffers of the
                         parameters */
@@ -242,11 +243,12 @@ typedef struct dropout_site {
     uint32_t site;
 } dropout_site;
 
-/* A loss that mega_loss_add declared. */
+/* A loss that mega_loss_add declared, or the sum of what layers added by mega_layer_loss_add. */
 typedef struct graph_loss {
     const char *name, *scope;
     double coefficient;
     int32_t sum, weight;
+    bool is_of_layers;
 } graph_loss;
 
 /* An output that mega_output declared. */
@@ -349,6 +351,9 @@ struct mega_graph {
 bool mega_graph_reserve_params(mega_graph *g); /* grows the arrays by parameter to all declared parameters; false: an
                                                   error is recorded */
 int32_t mega_graph_tensor_add(mega_graph *g, const graph_tensor *t);
+/* Returns the weight of a parameter and of those that join it (mega_params_joined): their rows one after another, or a
+ * row for each vector. */
+mega_tensor mega_graph_joined_params(mega_graph *g, int first);
 /* Appends op. Creates outputs that are 0 and not optional, and checks the shapes of those that are given. Returns
  * out[0]. */
 mega_tensor mega_graph_emit(mega_graph *g, instruction *op);

@@ -23,20 +23,30 @@ static mega_status check_scalar(const mega_graph *g, const char *name, const cha
                         mega_shape_text(b, sizeof b, &expected));
 }
 
-static mega_status check_loss(const mega_graph *g, const char *name, mega_loss loss, double coefficient)
+static graph_loss *loss_named(mega_graph *g, const char *name)
+{
+    for (int i = 0; i < g->results.num_losses; i++)
+        if (strcmp(g->results.loss[i].name, name) == 0) return &g->results.loss[i];
+    return NULL;
+}
+
+static mega_status check_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient, bool is_of_layers)
 {
     if (name == NULL || name[0] == '\0' || strlen(name) >= MEGA_LOSS_NAME)
         return MEGA_MISTAKE("loss \"%.20s\" in \"%s\": its name has %zu characters; expected 1 to %d",
                             name == NULL ? "" : name, g->scope.path, name == NULL ? 0 : strlen(name),
                             MEGA_LOSS_NAME - 1);
     MEGA_TRY(mega_graph_check_name(g->scope.path, "a loss", name));
-    for (int i = 0; i < g->results.num_losses; i++)
-        if (strcmp(g->results.loss[i].name, name) == 0)
-            return MEGA_MISTAKE(
-                "loss \"%s\" in \"%s\": the name is declared twice, first in \"%s\"; give each loss and "
-                "metric a name of its own",
-                name, g->scope.path, g->results.loss[i].scope);
-    if (g->results.num_losses == MEGA_METRICS)
+    const graph_loss *same = loss_named(g, name);
+    if (same != NULL && !(same->is_of_layers && is_of_layers))
+        return MEGA_MISTAKE("loss \"%s\" in \"%s\": the name is declared twice, first in \"%s\"; give each loss and "
+                            "metric a name of its own",
+                            name, g->scope.path, same->scope);
+    if (same != NULL && (same->coefficient < coefficient || same->coefficient > coefficient))
+        return MEGA_MISTAKE("loss \"%s\" in \"%s\": its coefficient is %g, in \"%s\" it is %g; a loss of several "
+                            "layers has one",
+                            name, g->scope.path, coefficient, same->scope, same->coefficient);
+    if (same == NULL && g->results.num_losses == MEGA_METRICS)
         return MEGA_MISTAKE("loss \"%s\" in \"%s\": the model has more than %d losses and metrics", name, g->scope.path,
                             MEGA_METRICS);
     if (!isfinite(coefficient))
@@ -46,16 +56,24 @@ static mega_status check_loss(const mega_graph *g, const char *name, mega_loss l
     return check_scalar(g, name, "weight", loss.weight);
 }
 
-void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient)
+static void declare_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient, bool is_of_layers)
 {
     if (g->status != MEGA_OK) return;
-    mega_graph_fail(g, check_loss(g, name, loss, coefficient));
+    mega_graph_fail(g, check_loss(g, name, loss, coefficient, is_of_layers));
     if (g->status != MEGA_OK) return;
+    graph_loss *same = loss_named(g, name);
+    if (same != NULL) {
+        g->tensor[same->sum].is_output = false;
+        same->sum = mega_op_add(g, (mega_tensor){same->sum}, loss.sum).id;
+        g->tensor[same->sum].is_output = true;
+        return;
+    }
     const graph_loss l = {.name = mega_arena_strdup(&g->arena, name),
                           .scope = mega_arena_strdup(&g->arena, g->scope.path),
                           .coefficient = coefficient,
                           .sum = loss.sum.id,
-                          .weight = loss.weight.id};
+                          .weight = loss.weight.id,
+                          .is_of_layers = is_of_layers};
     if (l.name == NULL || l.scope == NULL) {
         mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_MEMORY, "graph: no memory for the name of loss \"%s\"", name));
         return;
@@ -64,9 +82,19 @@ void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coe
     g->results.loss[g->results.num_losses++] = l;
 }
 
+void mega_graph_loss(mega_graph *g, const char *name, mega_loss loss, double coefficient)
+{
+    declare_loss(g, name, loss, coefficient, false);
+}
+
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient)
 {
-    mega_graph_loss(b->graph, name, loss, coefficient);
+    declare_loss(b->graph, name, loss, coefficient, false);
+}
+
+void mega_layer_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient)
+{
+    declare_loss(b->graph, name, loss, coefficient, true);
 }
 
 /* ---- differentiate ---- */
@@ -183,7 +211,7 @@ bool mega_program_loss_get(const mega_program *p, int number, int slot, mega_pro
 {
     if (number < 0 || number >= p->g->results.num_losses || mega_program_check_slot(p, slot) != MEGA_OK) return false;
     const graph_loss *l = &p->g->results.loss[number];
-    *out = (mega_program_loss){.name = l->name, .coefficient = l->coefficient};
+    *out = (mega_program_loss){.name = l->name, .coefficient = l->coefficient, .is_of_layers = l->is_of_layers};
     if (p->call == NULL) return true;
     out->sum = mega_program_address(p, l->sum, slot);
     out->weight = mega_program_address(p, l->weight, slot);

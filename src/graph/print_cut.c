@@ -48,7 +48,8 @@ void mega_graph_find_cuts(mega_graph *g)
     for (int32_t t = 1; t < g->num_tensors; t++) {
         if (g->tensor[t].role != ROLE_WEIGHT && g->tensor[t].role != ROLE_GRADIENT) continue;
         const mega_param *p = mega_params_get(g->params, g->tensor[t].param);
-        if (p->axis == MEGA_AXIS_TP) print_cut_set(g, t, p->cut_dim, g->layout->tp.size);
+        if (p->axis == MEGA_AXIS_TP)
+            print_cut_set(g, t, p->cut_dim + (g->tensor[t].is_joined && p->num_dims == 1 ? 1 : 0), g->layout->tp.size);
     }
     for (int i = 0; i < g->num_ops; i++) cut_results(g, &g->op[i]);
 }

@@ -300,7 +300,7 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
            a->lr_scale == b->lr_scale && a->own_decay == b->own_decay && a->file_dims == b->file_dims &&
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
-           a->is_frozen == b->is_frozen && a->buffer_samples == b->buffer_samples &&
+           a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->buffer_samples == b->buffer_samples &&
            a->buffer_momentum == b->buffer_momentum && mega_param_parts_equal(a, b);
 }
 
@@ -362,6 +362,21 @@ void mega_params_next_part(mega_params *p)
 void mega_params_note_table(mega_params *p, int index)
 {
     p->param[index].is_table = true;
+}
+
+int mega_params_joined(const mega_params *p, int index)
+{
+    int count = 1;
+    if (p == NULL || index < 0 || index >= p->count) return 0;
+    while (index >= count && p->param[index - count].joins_next) count++;
+    return count;
+}
+
+int64_t mega_params_joined_elements(const mega_params *p, int index)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < mega_params_joined(p, index); i++) elements += p->param[index - i].count;
+    return elements;
 }
 
 int mega_params_find(const mega_params *p, const char *name)

@@ -98,6 +98,37 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->kept_elements += b->count;
 }
 
+/* Returns whether parameter i, which is placed after i + 1, goes into the same bucket. Those that join it must too. */
+static bool fits_bucket(const mega_params *p, const mega_bucket *b, int i, int64_t bucket_elements)
+{
+    const mega_param *r = &p->param[i], *before = r + 1;
+    if (b == NULL || b->first_param != i + 1) return false;
+    if (r->joins_next) return true;
+    if (!may_share_bucket(r, before)) return false;
+    if (p->zero_stage >= 3) return in_one_layer(r, before);
+    return bucket_elements <= 0 || b->used + mega_params_joined_elements(p, i) <= bucket_elements;
+}
+
+/* Parameters that are joined go where the first of them goes. */
+static mega_status check_joined(const mega_params *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        const mega_param *r = &p->param[i], *to = r + 1;
+        if (!r->joins_next) continue;
+        if (i + 1 == p->count || to->program != r->program)
+            return MEGA_MISTAKE("parameter %s: it joins the next one, but none follows it in its program", r->name);
+        if (mega_param_has_gradient(r) != mega_param_has_gradient(to) || r->axis != to->axis || r->tie != to->tie)
+            return MEGA_MISTAKE(
+                "parameters %s and %s: one of them alone is %s; they lie side by side in memory and are "
+                "used as one tensor, expected all of them alike",
+                r->name, to->name,
+                r->axis != to->axis ? "cut"
+                : r->tie != to->tie ? "tied"
+                                    : "frozen");
+    }
+    return MEGA_OK;
+}
+
 /* Places all frozen parameters, which have no gradients, or all others. The parameters of a bucket have consecutive
  * numbers. */
 static void params_place_all(mega_params *p, bool frozen, int64_t bucket_elements)
@@ -106,17 +137,15 @@ static void params_place_all(mega_params *p, bool frozen, int64_t bucket_element
     for (int i = p->count - 1; i >= 0; i--) { /* the gradient of the parameter declared last is ready first */
         mega_param *r = &p->param[i];
         if (mega_param_has_gradient(r) == frozen) continue;
-        const bool fits = b != NULL && b->first_param == i + 1 && may_share_bucket(r, &p->param[i + 1]) &&
-                          (p->zero_stage >= 3 ? in_one_layer(r, &p->param[i + 1])
-                                              : bucket_elements <= 0 || b->used + r->count <= bucket_elements);
-        if (!fits) {
+        if (!fits_bucket(p, b, i, bucket_elements)) {
             if (b != NULL) close_bucket(p, b);
             b = &p->bucket[p->num_buckets++];
             *b = (mega_bucket){.offset = p->elements, .has_grads = !frozen};
         }
         r->bucket = p->num_buckets - 1;
         r->offset = b->offset + b->used;
-        b->used += params_round_up(r->count, ALIGN_ELEMENTS);
+        b->used += r->count;
+        if (i == 0 || !p->param[i - 1].joins_next) b->used = params_round_up(b->used, ALIGN_ELEMENTS);
         b->first_param = i; /* the lowest number: the bucket holds parameters first_param … first_param + num_params -
                                1 */
         b->num_params++;
@@ -164,6 +193,7 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
                          "parameters of type %s are not implemented yet; expected f32, bf16, f16 or f64",
                          mega_dtype_name(compute));
     MEGA_TRY(check_shared_tensors(p));
+    MEGA_TRY(check_joined(p));
     MEGA_TRY(mega_params_check_types(p, compute));
     p->bucket = mega_calloc((size_t)p->count + 1, sizeof *p->bucket);
     if (p->bucket == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "parameters: no memory for %d buckets", p->count);

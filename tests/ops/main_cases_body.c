@@ -291,11 +291,11 @@ static void check_accumulate(mega_dtype type, int64_t rows, int64_t cols)
 static void check_loss_add(mega_dtype type, int64_t rows, int64_t cols)
 {
     static const float sums[] = {6, 6, INFINITY, 6, 0}, weights[] = {4, 0, 4, NAN, 3};
-    for (int form = 0; form < 2 * COUNT(sums) && rows == 1 && cols == 1; form++) {
+    for (int form = 0; form < 3 * COUNT(sums) && rows == 1 && cols == 1; form++) {
         check k = check_begin("loss_add", type, "form %d", form);
-        mega_loss_add_args a = {.times = 3, .per_token = form % 2 == 1};
+        mega_loss_add_args a = {.times = 3, .per_token = form % 3 == 1, .is_more = form % 3 == 2};
         void *sum = check_input(&k, acc_type(&k), 1), *weight = check_input(&k, acc_type(&k), 1);
-        set_element(sum, acc_type(&k), 0, sums[form / 2]), set_element(weight, acc_type(&k), 0, weights[form / 2]);
+        set_element(sum, acc_type(&k), 0, sums[form / 3]), set_element(weight, acc_type(&k), 0, weights[form / 3]);
         a.sums = check_output_add(&k, "sums", MEGA_F64, 2), a.sum = sum, a.weight = weight;
         k.tolerance_f32 = k.tolerance_bf16 = 0.0;
         check_run(&k, &mega_plain_loss_add, &mega_cpu_loss_add, &a, &a.head);

@@ -1,7 +1,9 @@
-/* Tests a linear model in two parts, with two losses and two metrics, against gradients computed here. Usage:
- * ranks_losses
+/* Tests a linear model in two parts, with a loss of each, one that both add to, and two metrics, against gradients
+ * computed here. Usage: ranks_losses
  *
  *   part 0:  x = table[token]        "size": mean over unmasked rows of |x|^2, coefficient 0.5
+ *                                    "both": mean over unmasked rows of |x|^2, and of |y|^2 in part 1, coefficient
+ *                                    0.125
  *   part 1:  y = x weight^T          "far": mean over all rows of |y - 3 y|^2, coefficient -0.25
  *                                    "kept": mean over unmasked rows of |y|^2, and "hits", the accuracy: metrics
  *
@@ -16,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = ENGINE_RUN_SEQ, C = 6, V = 20, BATCH = 4, STEPS = 3, LOSSES = 4 };
-static const char *const name[LOSSES] = {"size", "far", "kept", "hits"};
-static const double coefficient[LOSSES] = {0.5, -0.25, 0, 0}, LR = 0.05;
+enum { T = ENGINE_RUN_SEQ, C = 6, V = 20, BATCH = 4, STEPS = 3, LOSSES = 5 };
+static const char *const name[LOSSES] = {"size", "both", "far", "kept", "hits"};
+static const double coefficient[LOSSES] = {0.5, 0.125, -0.25, 0, 0}, LR = 0.05;
 
 /* ---- the model ---- */
 
@@ -40,6 +42,7 @@ static void begin(const mega_builder *b, const void *self, mega_flow *flow)
     (void)self;
     flow->x = mega_op_embedding(b->graph, mega_input(b, "tokens", MEGA_I32, b->positions, 0), table, none, 0);
     mega_loss_add(b, name[0], size_of(b->graph, flow->x, mask), coefficient[0]);
+    mega_layer_loss_add(b, name[1], size_of(b->graph, flow->x, mask), coefficient[1]);
 }
 
 static void finish(const mega_builder *b, const void *self, mega_flow *flow)
@@ -49,10 +52,11 @@ static void finish(const mega_builder *b, const void *self, mega_flow *flow)
     (void)self;
     const mega_tensor y = mega_op_linear(g, flow->x, matrix(b, "weight", C));
     const mega_tensor far = mega_op_squared_error(g, y, mega_op_scale(g, y, 3));
-    mega_loss_add(b, name[1], mega_op_weighted_sum(g, far, none), coefficient[1]);
-    mega_loss_add(b, name[2], size_of(g, y, mask), coefficient[2]);
+    mega_loss_add(b, name[2], mega_op_weighted_sum(g, far, none), coefficient[2]);
+    mega_layer_loss_add(b, name[1], size_of(g, y, mask), coefficient[1]);
+    mega_loss_add(b, name[3], size_of(g, y, mask), coefficient[3]);
     const mega_tensor labels = mega_input(b, "labels", MEGA_I32, b->positions, 0);
-    mega_loss_add(b, name[3], mega_op_accuracy(g, y, labels), coefficient[3]);
+    mega_loss_add(b, name[4], mega_op_accuracy(g, y, labels), coefficient[4]);
 }
 
 static const mega_layer layers[] = {{"", begin, NULL, 1, "begin"}, {"", finish, NULL, 1, "finish"}};
@@ -86,13 +90,14 @@ static void true_row(const truth *t, int32_t token, int32_t label, double mask, 
         y[i] = 0;
         for (int k = 0; k < C; k++) y[i] += t->weight[i][k] * x[k];
         of[0][0] += mask * x[i] * x[i];
-        of[1][0] += 4 * y[i] * y[i]; /* |y - 3 y|^2 */
-        of[2][0] += mask * y[i] * y[i];
+        of[1][0] += mask * (x[i] * x[i] + y[i] * y[i]);
+        of[2][0] += 4 * y[i] * y[i]; /* |y - 3 y|^2 */
+        of[3][0] += mask * y[i] * y[i];
         if (y[i] > y[best]) best = i;
     }
-    of[0][1] += mask, of[1][1] += 1, of[2][1] += mask;
-    of[3][0] += label >= 0 && best == label;
-    of[3][1] += label >= 0;
+    of[0][1] += mask, of[1][1] += mask, of[2][1] += 1, of[3][1] += mask;
+    of[4][0] += label >= 0 && best == label;
+    of[4][1] += label >= 0;
 }
 
 static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
@@ -105,8 +110,9 @@ static void true_micro_batch(truth *t, int64_t n, int64_t micro_batches)
     for (int l = 0; l < LOSSES; l++) t->value[l] += of[l][0] / of[l][1] / (double)micro_batches;
     for (int r = 0; r < T; r++)
         for (int i = 0; i < C; i++) {
-            const double to_size = coefficient[0] / of[0][1] / (double)micro_batches;
-            const double dy = 8 * y[r][i] * coefficient[1] / of[1][1] / (double)micro_batches;
+            const double to_size = (coefficient[0] + coefficient[1]) / of[0][1] / (double)micro_batches;
+            const double to_both = (double)mask[r] * coefficient[1] / of[1][1] / (double)micro_batches;
+            const double dy = 8 * y[r][i] * coefficient[2] / of[2][1] / (double)micro_batches + 2 * y[r][i] * to_both;
             t->d_table[tokens[r]][i] += 2 * (double)mask[r] * t->table[tokens[r]][i] * to_size;
             for (int k = 0; k < C; k++) {
                 t->d_weight[i][k] += dy * t->table[tokens[r]][k];
@@ -128,7 +134,7 @@ static void true_step(truth *t, int64_t first)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < count[k]; i++) square += d[k][i] * d[k][i], p[k][i] -= LR * d[k][i];
     t->norm = sqrt(square);
-    t->loss = coefficient[0] * t->value[0] + coefficient[1] * t->value[1];
+    t->loss = coefficient[0] * t->value[0] + coefficient[1] * t->value[1] + coefficient[2] * t->value[2];
 }
 
 /* ---- a run ---- */

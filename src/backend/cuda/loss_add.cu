@@ -17,5 +17,7 @@ KERNEL(loss_add, mega_loss_add_args, 32)
     else if (weight != 0.0f)
         loss = (double)sum / weight;
     a.sums[0] += a.times * loss;
-    a.sums[1] += a.per_token ? a.times * weight : a.times;
+    if (a.per_token) a.sums[1] += a.times * weight;
+    else if (!a.is_more)
+        a.sums[1] += a.times;
 }

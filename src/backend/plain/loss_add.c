@@ -13,7 +13,7 @@ static void plain_loss_add_run(const mega_queue *queue, const void *args)
         a->sums[1] += a->times * weight;
     } else {
         a->sums[0] += a->times * (!is_finite ? sum + weight : weight != 0.0 ? sum / weight : 0.0);
-        a->sums[1] += a->times;
+        if (!a->is_more) a->sums[1] += a->times;
     }
 }
 

@@ -34,7 +34,7 @@ const op_row mega_op_row_reduce_wait = {OP_ROW(reduce_wait, 1, 1, NONE), .option
 
 static mega_status gradient_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    out[0] = mega_shape_1d(g->acc, mega_params_get(g->params, op->attr.param)->count);
+    out[0] = mega_shape_1d(g->acc, mega_params_joined_elements(g->params, op->attr.param));
     return MEGA_OK;
 }
 
@@ -42,7 +42,7 @@ static mega_status gradient_shape(const mega_graph *g, const instruction *op, te
 static op_cost held_grad_add_cost(const mega_graph *g, const instruction *op)
 {
     const double held = (double)mega_dtype_size(mega_params_grad_dtype(g->params, op->attr.bucket));
-    const double count = (double)mega_params_get(g->params, op->attr.param)->count;
+    const double count = (double)mega_params_joined_elements(g->params, op->attr.param);
     return (op_cost){.bytes = count * ((double)mega_dtype_size(g->acc) + 2 * held)};
 }
 

@@ -96,7 +96,7 @@ static int32_t hold_gradients(place *p, int bucket)
     const int32_t whole = mega_place_bucket_tensor(p, bucket, true);
     for (int i = b->first_param; i < b->first_param + b->num_params && whole != 0; i++) {
         const int32_t t = g->weights.gradient[i];
-        if (t == 0) continue;
+        if (t == 0 || g->tensor[t].param != i) continue; /* one of several that are one tensor */
         g->tensor[t].base = whole;
         g->tensor[t].offset = mega_place_param_offset(g, i);
     }

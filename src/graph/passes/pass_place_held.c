@@ -20,7 +20,8 @@ static mega_status hold_gradient(place *p, int32_t t, int last)
     const mega_param *r = mega_params_get(g->params, g->tensor[t].param);
     const graph_tensor value = {.role = ROLE_VALUE,
                                 .name = mega_arena_format(&g->arena, "gradient of %s", r->name),
-                                .shape = mega_shape_1d(g->acc, r->count),
+                                .shape =
+                                    mega_shape_1d(g->acc, mega_params_joined_elements(g->params, g->tensor[t].param)),
                                 .holds = HOLDS_GRADIENTS};
     const int32_t whole = mega_graph_tensor_add(g, &value); /* may move g->tensor */
     if (whole == 0) return g->status;

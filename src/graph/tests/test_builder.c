@@ -84,6 +84,58 @@ static void the_first_request_declares(void **state)
 }
 
 /* With sequence parallelism, a replicated parameter only sees the rows of its rank. */
+/* What a layer of experts does: one tensor of several parameters, each with its own name and tensor of the file. */
+static void numbered_parameters_are_one_tensor(void **state)
+{
+    (void)state;
+    sketch k;
+    begin(&k, 1, 2);
+    const mega_param_options o = {
+        .init = MEGA_INIT_NORMAL,
+        .init_std = 0.5,
+        .shard_rows = true,
+        .num_parts = 2,
+        .part = {{.file = "experts.#.gate.weight", .rows = F}, {.file = "experts.#.up.weight", .rows = F}}};
+    const mega_builder at = mega_builder_at(&k.b, "h.%d", 3);
+    const mega_tensor w = mega_builder_params(&at, "experts.#.both.weight", 5, 2 * F, C, &o);
+    need(mega_graph_status(k.b.graph));
+    assert_int_equal(mega_graph_dim_count(k.b.graph, w), 2);
+    assert_int_equal(mega_graph_dim(k.b.graph, w, 0), 5 * F); /* F: half of 2 F, on two ranks */
+    assert_int_equal(mega_graph_dim(k.b.graph, w, 1), C);
+    const mega_tensor bias = mega_builder_params(&at, "experts.#.bias", 5, 3, 0, NULL);
+    assert_int_equal(mega_graph_dim(k.b.graph, bias, 0), 5);
+    assert_int_equal(mega_graph_dim(k.b.graph, bias, 1), 3);
+    assert_int_equal(mega_params_count(k.params), 10);
+    const int first = mega_params_find(k.params, "m.h.3.experts.0.both.weight");
+    assert_int_equal(mega_params_joined(k.params, first), 5);
+    for (int i = 0, file; i < 5; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "m.h.3.experts.%d.up.weight", i);
+        assert_int_equal(mega_params_find_file(k.params, name, &file), first - i);
+        assert_int_equal(file, 1);
+    }
+    assert_int_equal(mega_builder_params(&at, "experts.#.both.weight", 5, 2 * F, C, NULL).id, w.id);
+    mega_builder_param(&at, "experts.4.both.weight", 2 * F, C, NULL);
+    expect_error(&at, "requested alone, and also as one of several");
+    end(&k);
+    static const struct {
+        const char *name;
+        int64_t count;
+        const char *answer;
+    } wrong[] = {
+        {"experts.weight", 2, "expected one # in it"},  {"experts.#.#.weight", 2, "expected one # in it"},
+        {"experts.#.weight", 0, "0 parameters called"}, {NULL, 2, "and a name"},
+        {"few.#.weight", 3, "declared apart"},          {"many.#.weight", 3, "of which an earlier request made 4"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        begin(&k, 0, 1);
+        mega_builder_params(&k.b, "few.#.weight", 2, F, C, NULL);
+        mega_builder_params(&k.b, "many.#.weight", 4, F, C, NULL);
+        assert_int_equal(mega_builder_params(&k.b, wrong[i].name, wrong[i].count, F, C, NULL).id, 0);
+        expect_error(&k.b, wrong[i].answer);
+        end(&k);
+    }
+}
+
 static void sequence_parallel_gradients_are_partial(void **state)
 {
     (void)state;
@@ -431,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_request_declares),
+        cmocka_unit_test(numbered_parameters_are_one_tensor),
         cmocka_unit_test(sequence_parallel_gradients_are_partial),
         cmocka_unit_test(graphs_share_parameters),
         cmocka_unit_test(requests_that_disagree_are_refused),

@@ -43,6 +43,58 @@ static void names_are_found_among_many(void **state)
     mega_layout_destroy(l);
 }
 
+/* Three experts of 35 elements, declared from the last to the first, between two others. */
+static mega_params *with_experts(const mega_layout *l, bool one_is_frozen)
+{
+    mega_params *p = NULL;
+    need(mega_params_create(l, &p));
+    const char *const name[] = {"before", "e.2", "e.1", "e.0", "after"};
+    for (int i = 0; i < 5; i++) {
+        mega_param r = matrix(name[i], 7, 5);
+        r.joins_next = i == 1 || i == 2;
+        r.is_frozen = one_is_frozen && i == 2;
+        need(mega_params_add(p, &r, NULL));
+    }
+    return p;
+}
+
+static void joined_parameters_lie_side_by_side(void **state)
+{
+    (void)state;
+    mega_layout *l = layout_of_one();
+    for (int64_t limit = 0; limit <= 150; limit += 50) { /* of a bucket: they stay together whatever it is */
+        mega_params *p = with_experts(l, false);
+        need(mega_params_place(p, MEGA_BF16, limit));
+        assert_int_equal(mega_params_joined(p, 3), 3);
+        assert_int_equal(mega_params_joined_elements(p, 3), 105);
+        assert_int_equal(mega_params_joined(p, 0), 1);
+        assert_int_equal(mega_params_joined_elements(p, 4), 35);
+        assert_int_equal(mega_params_get(p, 3)->offset % 32, 0);
+        for (int e = 1; e < 3; e++) {
+            assert_int_equal(mega_params_get(p, 3 - e)->offset, mega_params_get(p, 3)->offset + 35 * e);
+            assert_int_equal(mega_params_get(p, 3 - e)->bucket, mega_params_get(p, 3)->bucket);
+        }
+        assert_int_equal(mega_params_get(p, 0)->offset % 32, 0);
+        assert_int_equal(mega_params_num_buckets(p), limit == 0 ? 1 : 3);
+        need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+        assert_ptr_equal((char *)mega_params_weight(p, 3) + 2 * 35 * (int64_t)sizeof(uint16_t),
+                         mega_params_weight(p, 1));
+        mega_params_destroy(p);
+    }
+    mega_params *p = with_experts(l, true);
+    assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "parameters e.2 and e.1: one of them alone is frozen"));
+    mega_params_destroy(p);
+    need(mega_params_create(l, &p));
+    mega_param r = matrix("e.1", 7, 5);
+    r.joins_next = true;
+    need(mega_params_add(p, &r, NULL));
+    assert_int_equal(mega_params_place(p, MEGA_F32, 0), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "parameter e.1: it joins the next one, but none follows"));
+    mega_params_destroy(p);
+    mega_layout_destroy(l);
+}
+
 static void buckets_are_in_backward_order_and_padded(void **state)
 {
     (void)state;
@@ -424,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found_among_many),
+        cmocka_unit_test(joined_parameters_lie_side_by_side),
         cmocka_unit_test(buckets_are_in_backward_order_and_padded),
         cmocka_unit_test(a_tied_table_is_alone_in_its_bucket),
         cmocka_unit_test(ranks_own_every_element_once),

@@ -67,13 +67,14 @@ typedef struct mega_accumulate_args {
 } mega_accumulate_args;
 
 /* Adds a loss of one micro-batch, `times` times, to sums[0], and what it counts for to sums[1]. per_token: the sum and
- * the weight of its rows. Otherwise: their quotient, which is 0 without weight, and 1. sum, weight [1] acc. */
+ * the weight of its rows. Otherwise: their quotient, which is 0 without weight, and 1; or 0 if another program of the
+ * micro-batch has counted, is_more. sum, weight [1] acc. */
 typedef struct mega_loss_add_args {
     mega_kernel_head head;
     double *sums;
     const void *sum, *weight;
     double times;
-    bool per_token;
+    bool per_token, is_more;
 } mega_loss_add_args;
 
 /* The losses of a step where loss_add has left them, so that no host needs to know them before the check. */

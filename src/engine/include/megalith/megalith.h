@@ -6,6 +6,7 @@
 #include "megalith/builder.h"
 #include "megalith/dataset.h"
 #include "megalith/engine.h"
+#include "megalith/experts.h"
 #include "megalith/file.h"
 #include "megalith/fill_mask.h"
 #include "megalith/generator.h"

@@ -121,6 +121,12 @@ typedef struct mega_param_options {
  * so that its gradients are partial sums over tp, unless whole_gradients says otherwise. */
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
+/* Returns `count` parameters of one shape as one tensor, [count * rows, columns], or [count, rows] if columns is 0,
+ * such as the weights of the experts of a layer. Each is a parameter of its own, with its own initial values and its
+ * own tensor in the checkpoint: its number, from 0, stands in its name, and in those of `options`, in place of #. */
+mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
+                                const mega_param_options *options);
+enum { MEGA_MOST_JOINED = 4096 };
 
 /* ---- recomputation (activation checkpointing) ---- */
 
@@ -139,6 +145,11 @@ void mega_recompute_end(const mega_builder *b);
  * not depend on parameters. If a head (mega_vocab_loss) is given another weight than its own, that weight must be
  * described before the head. */
 void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
+
+/* Adds to the loss of this name, which several layers of the model may do, on any pipeline stage and with one
+ * coefficient: its value is the sum over these layers. All of them must give it the same weight, such as the number of
+ * samples. */
+void mega_layer_loss_add(const mega_builder *b, const char *name, mega_loss loss, double coefficient);
 
 /* Makes x readable under this name after a forward pass (mega_engine_read_output), in training and in evaluation. A
  * caller that computes a loss itself may pass the gradient of x (mega_engine_backward_from); without it the gradient is

@@ -99,6 +99,7 @@ bool mega_program_wrong_labels(const mega_program *p, int slot, mega_program_mis
 typedef struct mega_program_loss {
     const char *name; /* borrowed */
     double coefficient;
+    bool is_of_layers;        /* mega_layer_loss_add: programs of other layers may add to it */
     const void *sum, *weight; /* [1] in the acc dtype, on the device (mega_device_read), valid from one forward of the
                                  slot until the next; NULL before allocation */
 } mega_program_loss;

@@ -75,6 +75,8 @@ typedef struct mega_param {
     int64_t buffer_samples;
     bool is_frozen; /* not trained: no update, no moments, no gradient, left out of norms */
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
+    bool joins_next; /* lies in memory directly behind the parameter that is declared after it, without a gap and in the
+                        same bucket, so that an op can use both as one tensor (experts) */
     mega_tie tie;
     int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
     bool is_shared; /* several layers request it; with ZeRO 3 it has a bucket of its own */
@@ -149,6 +151,10 @@ mega_status mega_params_add(mega_params *p, const mega_param *record, int *out_i
  * bucket with earlier parameters, because each program exchanges its own buckets as soon as it is done with them. */
 void mega_params_next_part(mega_params *p);
 int mega_params_find(const mega_params *p, const char *name); /* -1: none */
+/* The parameter and those declared before it that join it, one after another: how many they are, and their elements on
+ * this rank. They are in memory from the first element of this one. */
+int mega_params_joined(const mega_params *p, int index);
+int64_t mega_params_joined_elements(const mega_params *p, int index);
 void mega_params_note_table(mega_params *p, int index);       /* sets is_table */
 /* Returns the index of the (first) parameter that has rows in this checkpoint tensor, or -1; *out_file receives the
  * number of the tensor among those of the parameter. */
