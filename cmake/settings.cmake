@@ -23,9 +23,10 @@ target_compile_options(mega_flags INTERFACE
     -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-psabi -fno-math-errno
     $<$<C_COMPILER_ID:GNU>:-fno-semantic-interposition>
     $<$<CONFIG:Release>:-O3>
+    $<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>
     -ffp-contract=off)
-# For files without hot loops: small rather than fast, and without tables that only exceptions and debuggers without symbols read.
-set(MEGA_SMALL "$<$<CONFIG:Release>:-Os>;$<$<CONFIG:Release>:-fno-asynchronous-unwind-tables>")
+# For files without hot loops: small rather than fast. (No file has tables that only exceptions and debuggers without symbols read.)
+set(MEGA_SMALL "$<$<CONFIG:Release>:-Os>")
 target_link_options(mega_flags INTERFACE -Wl,--build-id=sha1) # by which ranks tell one build from another (base/build_id.c)
 # Addresses in tables, of which options have many, take an eighth of the space in this form; glibc 2.36 and later read it.
 include(CheckCSourceRuns)
