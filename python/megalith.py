@@ -649,6 +649,12 @@ class mega_builder(_Builder):
         return mega_builder_param(
             _usable(self), name, rows, columns, _options(mega_param_options, options))
 
+    def params(self, name: str, count: int, rows: int, columns: int, **options):
+        """builder.h: mega_tensor mega_builder_params(const mega_builder *b, const char *name,
+        int64_t count, int64_t rows, int64_t columns, const mega_param_options *options)"""
+        return mega_builder_params(
+            _usable(self), name, count, rows, columns, _options(mega_param_options, options))
+
     def recompute_begin(self):
         """builder.h: void mega_recompute_begin(const mega_builder *b)"""
         return mega_recompute_begin(_usable(self))
@@ -661,6 +667,11 @@ class mega_builder(_Builder):
         """builder.h: void mega_loss_add(const mega_builder *b, const char *name, mega_loss loss,
         double coefficient)"""
         return mega_loss_add(_usable(self), name, loss, coefficient)
+
+    def layer_loss_add(self, name: str, loss, coefficient: float):
+        """builder.h: void mega_layer_loss_add(const mega_builder *b, const char *name, mega_loss
+        loss, double coefficient)"""
+        return mega_layer_loss_add(_usable(self), name, loss, coefficient)
 
     def output(self, name: str, x):
         """builder.h: void mega_output(const mega_builder *b, const char *name, mega_tensor x)"""
@@ -906,6 +917,20 @@ class mega_builder(_Builder):
         *router, mega_tensor weights)"""
         return mega_router_z_loss(_usable(self), router, weights)
 
+    def experts_column_linear(self, experts, name: str, x, out_channels: int, **options):
+        """experts.h: mega_tensor mega_experts_column_linear(const mega_builder *b, const
+        mega_experts *experts, const char *name, mega_tensor x, int64_t out_channels, const
+        mega_linear_options *options)"""
+        return mega_experts_column_linear(
+            _usable(self), experts, name, x, out_channels, _options(mega_linear_options, options))
+
+    def experts_row_linear(self, experts, name: str, x, out_channels: int, **options):
+        """experts.h: mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts
+        *experts, const char *name, mega_tensor x, int64_t out_channels, const mega_linear_options
+        *options)"""
+        return mega_experts_row_linear(
+            _usable(self), experts, name, x, out_channels, _options(mega_linear_options, options))
+
     def t5_encoder_block(self, x, **options):
         """t5_blocks.h: mega_tensor mega_t5_encoder_block(const mega_builder *b, mega_tensor x,
         const mega_t5_options *options)"""
@@ -968,9 +993,15 @@ class mega_param_options(_Struct):
 mega_builder_param = _function(
     "mega_builder_param", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64,
     POINTER(mega_param_options))
+mega_builder_params = _function(
+    "mega_builder_params", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64, c_int64,
+    POINTER(mega_param_options))
+MEGA_MOST_JOINED = 4096
 mega_recompute_begin = _function("mega_recompute_begin", None, POINTER(mega_builder))
 mega_recompute_end = _function("mega_recompute_end", None, POINTER(mega_builder))
 mega_loss_add = _function("mega_loss_add", None, POINTER(mega_builder), _text, mega_loss, c_double)
+mega_layer_loss_add = _function(
+    "mega_layer_loss_add", None, POINTER(mega_builder), _text, mega_loss, c_double)
 mega_output = _function("mega_output", None, POINTER(mega_builder), _text, mega_tensor)
 
 
@@ -1540,6 +1571,315 @@ mega_engine_load_checkpoint = _function(
     "mega_engine_load_checkpoint", _checked, POINTER(mega_engine), _text, _text,
     POINTER(mega_load_options), POINTER(c_bool), POINTER(POINTER(mega_client_state)))
 
+# ---- rope_scaling.h ----
+
+mega_rope_scaling = c_int
+MEGA_ROPE_NONE = 0
+MEGA_ROPE_LINEAR = 1
+MEGA_ROPE_DYNAMIC = 2
+MEGA_ROPE_YARN = 3
+MEGA_ROPE_LLAMA3 = 4
+MEGA_ROPE_LONGROPE = 5
+
+# ---- layers.h ----
+
+
+class mega_linear_options(_Struct):
+    _fields_ = [
+        ("no_bias", c_bool),
+        ("weight", mega_param_options),
+    ]
+
+
+mega_linear = _function(
+    "mega_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_linear_options))
+mega_column_linear = _function(
+    "mega_column_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_linear_options))
+mega_row_linear = _function(
+    "mega_row_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_linear_options))
+mega_embedding = _function(
+    "mega_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64, c_int64,
+    POINTER(mega_param_options))
+mega_vocab_embedding = _function(
+    "mega_vocab_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    c_int64, POINTER(mega_param_options))
+mega_position_embedding = _function(
+    "mega_position_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_param_options))
+mega_position_embedding_after = _function(
+    "mega_position_embedding_after", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    c_int64, c_int64, POINTER(mega_param_options))
+mega_embedding_add = _function(
+    "mega_embedding_add", mega_tensor, POINTER(mega_builder), _text, _text, mega_tensor, c_int64,
+    POINTER(mega_param_options))
+mega_norm_kind = c_int
+MEGA_LAYER_NORM = 0
+MEGA_RMS_NORM = 1
+mega_norm = _function(
+    "mega_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_norm_kind, c_double)
+
+
+class mega_norm_options(_Struct):
+    _fields_ = [
+        ("kind", mega_norm_kind),
+        ("epsilon", c_double),
+        ("no_bias", c_bool),
+        ("no_weight", c_bool),
+        ("weight_plus_one", c_bool),
+    ]
+
+
+mega_norm_with = _function(
+    "mega_norm_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    POINTER(mega_norm_options))
+mega_activation = _function(
+    "mega_activation", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind)
+mega_glu = _function(
+    "mega_glu", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind, c_bool)
+mega_add = _function("mega_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_mul = _function("mega_mul", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_scale = _function("mega_scale", mega_tensor, POINTER(mega_builder), mega_tensor, c_double)
+mega_bias_add = _function(
+    "mega_bias_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_reshape = _function("mega_reshape", mega_tensor, POINTER(mega_builder), mega_tensor, c_int64)
+mega_first_position = _function(
+    "mega_first_position", mega_tensor, POINTER(mega_builder), mega_tensor)
+mega_mean_positions = _function(
+    "mega_mean_positions", mega_tensor, POINTER(mega_builder), mega_tensor)
+mega_dropout = _function(
+    "mega_dropout", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_double)
+mega_dropout_add = _function(
+    "mega_dropout_add", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
+    c_double)
+
+
+class mega_rope(_Struct):
+    _fields_ = [
+        ("theta", c_double),
+        ("fraction", c_double),
+        ("interleaved", c_bool),
+        ("scaling", mega_rope_scaling),
+        ("factor", c_double),
+        ("beta_fast", c_double),
+        ("beta_slow", c_double),
+        ("attention_factor", c_double),
+        ("mscale", c_double),
+        ("mscale_all_dim", c_double),
+        ("low_freq_factor", c_double),
+        ("high_freq_factor", c_double),
+        ("no_truncate", c_bool),
+        ("original_positions", c_int64),
+        ("max_positions", c_int64),
+        ("long_factor", POINTER(c_double)),
+        ("short_factor", POINTER(c_double)),
+    ]
+
+
+mega_rope_frequencies = _function(
+    "mega_rope_frequencies", _checked, POINTER(mega_rope), c_int64, c_int64, POINTER(c_float),
+    POINTER(c_double))
+mega_qk_norm = c_int
+MEGA_QK_NORM_NONE = 0
+MEGA_QK_NORM_HEAD = 1
+MEGA_QK_NORM_ALL = 2
+
+
+class mega_attention_options(_Struct):
+    _fields_ = [
+        ("num_heads", c_int64),
+        ("num_kv_heads", c_int64),
+        ("head_dim", c_int64),
+        ("scale", c_double),
+        ("softcap", c_double),
+        ("is_causal", c_bool),
+        ("key_begin", c_char_p),
+        ("key_end", c_char_p),
+        ("has_window", c_bool),
+        ("window_left", c_int64),
+        ("window_right", c_int64),
+        ("alibi", c_bool),
+        ("bias", mega_tensor),
+        ("bias_distance", c_int64),
+        ("rope", POINTER(mega_rope)),
+        ("qk_norm", mega_qk_norm),
+        ("qk_norm_options", mega_norm_options),
+        ("q_norm_name", c_char_p),
+        ("k_norm_name", c_char_p),
+        ("dropout", c_double),
+        ("recompute_core", c_bool),
+        ("qkv", POINTER(mega_linear_options)),
+        ("out", POINTER(mega_linear_options)),
+        ("qkv_name", c_char_p),
+        ("out_name", c_char_p),
+    ]
+
+
+mega_attention_bias = _function(
+    "mega_attention_bias", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64,
+    POINTER(mega_param_options))
+mega_self_attention = _function(
+    "mega_self_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    POINTER(mega_attention_options))
+mega_cross_attention = _function(
+    "mega_cross_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
+    c_int64, POINTER(mega_attention_options))
+mega_vocab_pad = _function("mega_vocab_pad", c_int64, c_int64, c_int64, c_int)
+
+
+class mega_image_size(_Struct):
+    _fields_ = [
+        ("height", c_int64),
+        ("width", c_int64),
+    ]
+
+
+class mega_conv_options(_Struct):
+    _fields_ = [
+        ("kernel_size", c_int),
+        ("stride", c_int),
+        ("padding", c_int),
+        ("no_bias", c_bool),
+        ("init", mega_init),
+    ]
+
+
+mega_conv2d = _function(
+    "mega_conv2d", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_conv_options), POINTER(mega_image_size))
+
+
+class mega_pool_options(_Struct):
+    _fields_ = [
+        ("window", c_int),
+        ("stride", c_int),
+        ("padding", c_int),
+    ]
+
+
+mega_max_pool2d = _function(
+    "mega_max_pool2d", mega_tensor, POINTER(mega_builder), mega_tensor, POINTER(mega_pool_options),
+    POINTER(mega_image_size))
+mega_mean_pool2d = _function(
+    "mega_mean_pool2d", mega_tensor, POINTER(mega_builder), mega_tensor,
+    POINTER(mega_pool_options), POINTER(mega_image_size))
+mega_batch_norm = _function(
+    "mega_batch_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int, c_double,
+    c_double)
+mega_ignore_label = _function(
+    "mega_ignore_label", None, POINTER(mega_builder), mega_tensor, c_int32)
+mega_cross_entropy = _function(
+    "mega_cross_entropy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
+mega_row_cross_entropy = _function(
+    "mega_row_cross_entropy", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_sum = _function("mega_sum", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_squared_error = _function(
+    "mega_squared_error", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
+mega_accuracy = _function(
+    "mega_accuracy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor)
+mega_pooler = _function(
+    "mega_pooler", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_linear_options))
+mega_class_loss = _function(
+    "mega_class_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
+    POINTER(mega_linear_options), POINTER(mega_tensor))
+mega_choice_loss = _function(
+    "mega_choice_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
+    POINTER(mega_linear_options), POINTER(mega_tensor))
+
+
+class mega_vocab_loss_options(_Struct):
+    _fields_ = [
+        ("vocab_size", c_int64),
+        ("table", mega_param_options),
+        ("has_bias", c_bool),
+        ("softcap", c_double),
+        ("bias_name", c_char_p),
+    ]
+
+
+mega_vocab_loss = _function(
+    "mega_vocab_loss", mega_head_result, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
+    mega_tensor, POINTER(mega_vocab_loss_options))
+mega_vocab_logits = _function(
+    "mega_vocab_logits", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_param_options))
+mega_vocab_logits_with = _function(
+    "mega_vocab_logits_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
+    POINTER(mega_vocab_loss_options))
+
+# ---- router.h ----
+
+
+class mega_router_options(_Struct):
+    _fields_ = [
+        ("route", mega_route_options),
+        ("jitter", c_double),
+        ("has_bias", c_bool),
+        ("choice_bias", mega_tensor),
+        ("weight", mega_param_options),
+    ]
+
+
+class mega_router_result(_Struct):
+    _fields_ = [
+        ("logits", mega_tensor),
+        ("choice", mega_tensor),
+        ("weight", mega_tensor),
+        ("share", mega_tensor),
+    ]
+
+
+mega_router = _function(
+    "mega_router", mega_router_result, POINTER(mega_builder), _text, mega_tensor, c_int64,
+    POINTER(mega_router_options))
+
+
+class mega_router_balance_result(_Struct):
+    _fields_ = [
+        ("loss", mega_loss),
+        ("fullest", mega_loss),
+        ("emptiest", mega_loss),
+        ("entropy", mega_loss),
+    ]
+
+
+mega_router_balance = _function(
+    "mega_router_balance", mega_router_balance_result, POINTER(mega_builder),
+    POINTER(mega_router_result), c_int64, c_int64)
+mega_router_z_loss = _function(
+    "mega_router_z_loss", mega_loss, POINTER(mega_builder), POINTER(mega_router_result),
+    mega_tensor)
+
+# ---- experts.h ----
+
+
+class mega_moe_options(_Struct):
+    _fields_ = [
+        ("num_experts", c_int64),
+        ("router", mega_router_options),
+        ("router_name", c_char_p),
+    ]
+
+
+class mega_experts(Structure):
+    pass
+
+
+mega_expert_function = _callback(
+    mega_tensor, POINTER(mega_builder), POINTER(mega_experts), mega_tensor, c_void_p)
+mega_experts_column_linear = _function(
+    "mega_experts_column_linear", mega_tensor, POINTER(mega_builder), POINTER(mega_experts), _text,
+    mega_tensor, c_int64, POINTER(mega_linear_options))
+mega_experts_row_linear = _function(
+    "mega_experts_row_linear", mega_tensor, POINTER(mega_builder), POINTER(mega_experts), _text,
+    mega_tensor, c_int64, POINTER(mega_linear_options))
+mega_moe = _function(
+    "mega_moe", mega_tensor, POINTER(mega_builder), _text, mega_tensor, POINTER(mega_moe_options),
+    mega_expert_function, c_void_p, POINTER(mega_router_result))
+
 # ---- file.h ----
 
 
@@ -1972,245 +2312,6 @@ class mega_sampled(_Struct):
 
 mega_dataset_sampled = _function("mega_dataset_sampled", mega_dataset, POINTER(mega_sampled))
 
-# ---- rope_scaling.h ----
-
-mega_rope_scaling = c_int
-MEGA_ROPE_NONE = 0
-MEGA_ROPE_LINEAR = 1
-MEGA_ROPE_DYNAMIC = 2
-MEGA_ROPE_YARN = 3
-MEGA_ROPE_LLAMA3 = 4
-MEGA_ROPE_LONGROPE = 5
-
-# ---- layers.h ----
-
-
-class mega_linear_options(_Struct):
-    _fields_ = [
-        ("no_bias", c_bool),
-        ("weight", mega_param_options),
-    ]
-
-
-mega_linear = _function(
-    "mega_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_linear_options))
-mega_column_linear = _function(
-    "mega_column_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_linear_options))
-mega_row_linear = _function(
-    "mega_row_linear", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_linear_options))
-mega_embedding = _function(
-    "mega_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64, c_int64,
-    POINTER(mega_param_options))
-mega_vocab_embedding = _function(
-    "mega_vocab_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    c_int64, POINTER(mega_param_options))
-mega_position_embedding = _function(
-    "mega_position_embedding", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_param_options))
-mega_position_embedding_after = _function(
-    "mega_position_embedding_after", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
-    c_int64, c_int64, POINTER(mega_param_options))
-mega_embedding_add = _function(
-    "mega_embedding_add", mega_tensor, POINTER(mega_builder), _text, _text, mega_tensor, c_int64,
-    POINTER(mega_param_options))
-mega_norm_kind = c_int
-MEGA_LAYER_NORM = 0
-MEGA_RMS_NORM = 1
-mega_norm = _function(
-    "mega_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_norm_kind, c_double)
-
-
-class mega_norm_options(_Struct):
-    _fields_ = [
-        ("kind", mega_norm_kind),
-        ("epsilon", c_double),
-        ("no_bias", c_bool),
-        ("no_weight", c_bool),
-        ("weight_plus_one", c_bool),
-    ]
-
-
-mega_norm_with = _function(
-    "mega_norm_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
-    POINTER(mega_norm_options))
-mega_activation = _function(
-    "mega_activation", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind)
-mega_glu = _function(
-    "mega_glu", mega_tensor, POINTER(mega_builder), mega_tensor, mega_activation_kind, c_bool)
-mega_add = _function("mega_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_mul = _function("mega_mul", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_scale = _function("mega_scale", mega_tensor, POINTER(mega_builder), mega_tensor, c_double)
-mega_bias_add = _function(
-    "mega_bias_add", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_reshape = _function("mega_reshape", mega_tensor, POINTER(mega_builder), mega_tensor, c_int64)
-mega_first_position = _function(
-    "mega_first_position", mega_tensor, POINTER(mega_builder), mega_tensor)
-mega_mean_positions = _function(
-    "mega_mean_positions", mega_tensor, POINTER(mega_builder), mega_tensor)
-mega_dropout = _function(
-    "mega_dropout", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_double)
-mega_dropout_add = _function(
-    "mega_dropout_add", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
-    c_double)
-
-
-class mega_rope(_Struct):
-    _fields_ = [
-        ("theta", c_double),
-        ("fraction", c_double),
-        ("interleaved", c_bool),
-        ("scaling", mega_rope_scaling),
-        ("factor", c_double),
-        ("beta_fast", c_double),
-        ("beta_slow", c_double),
-        ("attention_factor", c_double),
-        ("mscale", c_double),
-        ("mscale_all_dim", c_double),
-        ("low_freq_factor", c_double),
-        ("high_freq_factor", c_double),
-        ("no_truncate", c_bool),
-        ("original_positions", c_int64),
-        ("max_positions", c_int64),
-        ("long_factor", POINTER(c_double)),
-        ("short_factor", POINTER(c_double)),
-    ]
-
-
-mega_rope_frequencies = _function(
-    "mega_rope_frequencies", _checked, POINTER(mega_rope), c_int64, c_int64, POINTER(c_float),
-    POINTER(c_double))
-mega_qk_norm = c_int
-MEGA_QK_NORM_NONE = 0
-MEGA_QK_NORM_HEAD = 1
-MEGA_QK_NORM_ALL = 2
-
-
-class mega_attention_options(_Struct):
-    _fields_ = [
-        ("num_heads", c_int64),
-        ("num_kv_heads", c_int64),
-        ("head_dim", c_int64),
-        ("scale", c_double),
-        ("softcap", c_double),
-        ("is_causal", c_bool),
-        ("key_begin", c_char_p),
-        ("key_end", c_char_p),
-        ("has_window", c_bool),
-        ("window_left", c_int64),
-        ("window_right", c_int64),
-        ("alibi", c_bool),
-        ("bias", mega_tensor),
-        ("bias_distance", c_int64),
-        ("rope", POINTER(mega_rope)),
-        ("qk_norm", mega_qk_norm),
-        ("qk_norm_options", mega_norm_options),
-        ("q_norm_name", c_char_p),
-        ("k_norm_name", c_char_p),
-        ("dropout", c_double),
-        ("recompute_core", c_bool),
-        ("qkv", POINTER(mega_linear_options)),
-        ("out", POINTER(mega_linear_options)),
-        ("qkv_name", c_char_p),
-        ("out_name", c_char_p),
-    ]
-
-
-mega_attention_bias = _function(
-    "mega_attention_bias", mega_tensor, POINTER(mega_builder), _text, c_int64, c_int64,
-    POINTER(mega_param_options))
-mega_self_attention = _function(
-    "mega_self_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
-    POINTER(mega_attention_options))
-mega_cross_attention = _function(
-    "mega_cross_attention", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
-    c_int64, POINTER(mega_attention_options))
-mega_vocab_pad = _function("mega_vocab_pad", c_int64, c_int64, c_int64, c_int)
-
-
-class mega_image_size(_Struct):
-    _fields_ = [
-        ("height", c_int64),
-        ("width", c_int64),
-    ]
-
-
-class mega_conv_options(_Struct):
-    _fields_ = [
-        ("kernel_size", c_int),
-        ("stride", c_int),
-        ("padding", c_int),
-        ("no_bias", c_bool),
-        ("init", mega_init),
-    ]
-
-
-mega_conv2d = _function(
-    "mega_conv2d", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_conv_options), POINTER(mega_image_size))
-
-
-class mega_pool_options(_Struct):
-    _fields_ = [
-        ("window", c_int),
-        ("stride", c_int),
-        ("padding", c_int),
-    ]
-
-
-mega_max_pool2d = _function(
-    "mega_max_pool2d", mega_tensor, POINTER(mega_builder), mega_tensor, POINTER(mega_pool_options),
-    POINTER(mega_image_size))
-mega_mean_pool2d = _function(
-    "mega_mean_pool2d", mega_tensor, POINTER(mega_builder), mega_tensor,
-    POINTER(mega_pool_options), POINTER(mega_image_size))
-mega_batch_norm = _function(
-    "mega_batch_norm", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int, c_double,
-    c_double)
-mega_ignore_label = _function(
-    "mega_ignore_label", None, POINTER(mega_builder), mega_tensor, c_int32)
-mega_cross_entropy = _function(
-    "mega_cross_entropy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
-mega_row_cross_entropy = _function(
-    "mega_row_cross_entropy", mega_tensor, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_sum = _function("mega_sum", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_squared_error = _function(
-    "mega_squared_error", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor, mega_tensor)
-mega_accuracy = _function(
-    "mega_accuracy", mega_loss, POINTER(mega_builder), mega_tensor, mega_tensor)
-mega_pooler = _function(
-    "mega_pooler", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_linear_options))
-mega_class_loss = _function(
-    "mega_class_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
-    POINTER(mega_linear_options), POINTER(mega_tensor))
-mega_choice_loss = _function(
-    "mega_choice_loss", mega_loss, POINTER(mega_builder), _text, mega_tensor, mega_tensor, c_int64,
-    POINTER(mega_linear_options), POINTER(mega_tensor))
-
-
-class mega_vocab_loss_options(_Struct):
-    _fields_ = [
-        ("vocab_size", c_int64),
-        ("table", mega_param_options),
-        ("has_bias", c_bool),
-        ("softcap", c_double),
-        ("bias_name", c_char_p),
-    ]
-
-
-mega_vocab_loss = _function(
-    "mega_vocab_loss", mega_head_result, POINTER(mega_builder), _text, mega_tensor, mega_tensor,
-    mega_tensor, POINTER(mega_vocab_loss_options))
-mega_vocab_logits = _function(
-    "mega_vocab_logits", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_param_options))
-mega_vocab_logits_with = _function(
-    "mega_vocab_logits_with", mega_tensor, POINTER(mega_builder), _text, mega_tensor,
-    POINTER(mega_vocab_loss_options))
-
 # ---- log.h ----
 
 mega_log_level = c_int
@@ -2222,49 +2323,6 @@ MEGA_LOG_TRACE = 4
 mega_log_sink = _callback(None, c_void_p, mega_log_level, c_char_p)
 mega_log_set_sink = _function("mega_log_set_sink", None, mega_log_sink, c_void_p)
 mega_log = _function("mega_log", None, mega_log_level, _text)
-
-# ---- router.h ----
-
-
-class mega_router_options(_Struct):
-    _fields_ = [
-        ("route", mega_route_options),
-        ("jitter", c_double),
-        ("has_bias", c_bool),
-        ("choice_bias", mega_tensor),
-        ("weight", mega_param_options),
-    ]
-
-
-class mega_router_result(_Struct):
-    _fields_ = [
-        ("logits", mega_tensor),
-        ("choice", mega_tensor),
-        ("weight", mega_tensor),
-        ("share", mega_tensor),
-    ]
-
-
-mega_router = _function(
-    "mega_router", mega_router_result, POINTER(mega_builder), _text, mega_tensor, c_int64,
-    POINTER(mega_router_options))
-
-
-class mega_router_balance_result(_Struct):
-    _fields_ = [
-        ("loss", mega_loss),
-        ("fullest", mega_loss),
-        ("emptiest", mega_loss),
-        ("entropy", mega_loss),
-    ]
-
-
-mega_router_balance = _function(
-    "mega_router_balance", mega_router_balance_result, POINTER(mega_builder),
-    POINTER(mega_router_result), c_int64, c_int64)
-mega_router_z_loss = _function(
-    "mega_router_z_loss", mega_loss, POINTER(mega_builder), POINTER(mega_router_result),
-    mega_tensor)
 
 # ---- t5_blocks.h ----
 

@@ -59,6 +59,13 @@ CASES = {
     "qwen2": ("qwen2", dict(tie_word_embeddings=True)),
     "qwen2-window": ("qwen2", dict(use_sliding_window=True, sliding_window=5, max_window_layers=1)),
     "qwen3": ("qwen3", dict(head_dim=16)),
+    "mixtral": ("mixtral", dict(num_local_experts=5, num_experts_per_tok=2)),
+    "mixtral-window": ("mixtral", dict(num_local_experts=3, num_experts_per_tok=2, sliding_window=7)),
+    "qwen3_moe": ("qwen3_moe", dict(head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=20,
+        norm_topk_prob=True, mlp_only_layers=[1])),
+    "qwen3_moe-sums": ("qwen3_moe", dict(head_dim=12, num_experts=7, num_experts_per_tok=5, moe_intermediate_size=24,
+        decoder_sparse_step=2)),
+    "olmoe": ("olmoe", dict(num_experts=6, num_experts_per_tok=2)),
     "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
     "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
     "gpt_neox-sequential": ("gpt_neox",
@@ -123,6 +130,9 @@ class Float64Torch:
 
 
 to_float, cos, sin, in_rotation = torch.Tensor.float, torch.Tensor.cos, torch.Tensor.sin, False
+softmax = torch.nn.functional.softmax
+torch.nn.functional.softmax = lambda x, *a, dtype=None, **k: softmax(x, *a, dtype=None if x.dtype == torch.float64 else
+    dtype, **k)  # of routers
 torch.Tensor.float = lambda t, *a, **k: t if t.dtype == torch.float64 and not in_rotation else to_float(t, *a, **k)
 # The float32 cosine nearest to the exact one of the float32 angle: torch's own differs from it in the last bit.
 torch.Tensor.cos = lambda t: cos(t.double()).to(t.dtype)
@@ -232,7 +242,7 @@ class MegatronT5:
 
 def t5_of_transformers(model_type, keys):
     config = AutoConfig.for_model(model_type, **{"vocab_size": 61, "pad_token_id": None, "eos_token_id": 2, **keys})
-    model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").eval()
+    model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager", experts_implementation="eager").eval()
     if model_type == "mt5" or keys.get("tie_word_embeddings") is False:  # version 5 ties them, folders do not
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
         if model_type == "umt5":  # version 5 scales what the head reads in any case, version 4 only if it is tied
@@ -294,6 +304,26 @@ def make_t5(folder, name):
             out.write(f"{tokens[at]} {labels[at]} {loss:.17g} {weights[at]:g} {targets[at]} {lengths[at[0]]}\n")
 
 
+def split_experts(tensors, is_mixtral):
+    """The tensors by their names in files."""
+    names = ("w1", "w3", "w2") if is_mixtral else ("gate_proj", "up_proj", "down_proj")
+    out = {}
+    for key, t in tensors.items():
+        stem, last = key.rsplit(".", 1)
+        if is_mixtral:
+            stem, key = (x.replace(".mlp.", ".block_sparse_moe.") for x in (stem, key))
+        if last not in ("gate_up_proj", "down_proj") or t.dim() != 3:
+            out[key] = t
+            continue
+        for e, part in enumerate(t):
+            if last == "down_proj":
+                out[f"{stem}.{e}.{names[2]}.weight"] = part.contiguous()
+                continue
+            out[f"{stem}.{e}.{names[0]}.weight"], out[f"{stem}.{e}.{names[1]}.weight"] = (
+                half.contiguous() for half in part.chunk(2))
+    return out
+
+
 def make(folder, name):
     model_type, keys = CASES[name]
     if model_type in ENCODER_DECODERS:
@@ -314,7 +344,7 @@ def make(folder, name):
     config._attn_implementation = "eager"
     encoder, pairs = model_type in ENCODERS, name in ("bert", "megatron-bert")
     kind = AutoModelForPreTraining if pairs else AutoModelForMaskedLM if encoder else AutoModelForCausalLM
-    model = kind.from_config(config, attn_implementation="eager").eval()
+    model = kind.from_config(config, attn_implementation="eager", experts_implementation="eager").eval()
     for module in {type(m).__module__ for m in model.modules()}:
         if module.startswith("transformers.models."):
             importlib.import_module(module).torch = Float64Torch()
@@ -360,6 +390,8 @@ def make(folder, name):
         or key in saved}
     if model_type == "gpt_neox":  # whose files keep the old name
         grads["embed_out.weight"] = grads.pop("lm_head.weight")
+    if getattr(config, "num_experts", None):  # one tensor of all experts in memory, one an expert in files
+        grads = split_experts(grads, model_type == "mixtral")
     assert set(grads) == set(saved), set(grads) ^ set(saved)
     safetensors.torch.save_file(grads, os.path.join(where, "grads", "model.safetensors"), metadata={"format": "pt"})
     shutil.copy(os.path.join(where, "config.json"), os.path.join(where, "grads"))

@@ -83,6 +83,11 @@ void hf_put_int(void *user, hf_put *put, const char *key, int64_t value);
 /* A number that is an integer in files where it is whole. */
 void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double value);
 
+/* hf_experts.c */
+void hf_take_dense_layers(hf_reader *r, mega_model_shape *shape);
+void hf_put_dense_layers(const mega_model_shape *shape, void *user, hf_put *put);
+void hf_check_choices(hf_reader *r, const mega_model_shape *shape, const char *key);
+
 /* hf_labels.c: the number of classes and their names, id2label and label2id. */
 void hf_take_labels(hf_reader *r, mega_model_shape *shape);
 void hf_put_labels(const mega_model_shape *shape, void *user, hf_put *put);
@@ -145,6 +150,10 @@ int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as t
 #define HF_LLAMA_NORMS      .norm_1 = "input_layernorm", .norm_2 = "post_attention_layernorm"
 #define HF_LLAMA_NAMES      HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION, HF_LLAMA_MLP
 #define HF_LLAMA_NET        .positions = MEGA_POSITIONS_ROPE, .rms = true, .gated = true
+/* A router and experts in the place of the MLP. */
+#define HF_LLAMA_EXPERTS                                                                                       \
+    .router = "mlp.gate", .expert_up = "mlp.experts.#.gate_up_proj", .expert_down = "mlp.experts.#.down_proj", \
+    .expert_gate_file = "mlp.experts.#.gate_proj", .expert_up_file = "mlp.experts.#.up_proj"
 /* Norms of the outputs of attention and MLP, and of the heads of queries and keys. */
 #define HF_AFTER_NORMS .after_1 = "post_attention_layernorm", .after_2 = "post_feedforward_layernorm"
 #define HF_HEAD_NORMS  .q_norm = "q_norm", .k_norm = "k_norm"

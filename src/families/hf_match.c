@@ -32,6 +32,15 @@ static bool is_same_by_layer(const mega_network_shape *a, const mega_network_sha
     return !windows || (a->window_left == b->window_left && a->window_right == b->window_right);
 }
 
+static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shape *b, int64_t layers)
+{
+    if (a->count == 0 || b->count == 0) return a->count == b->count;
+    for (int64_t i = 0; i < layers; i++)
+        if (mega_shape_bit(a->dense, i) != mega_shape_bit(b->dense, i)) return false;
+    return a->balance == b->balance && a->count == b->count && a->choices == b->choices && a->hidden == b->hidden &&
+           a->normalized == b->normalized;
+}
+
 static double or_one(double x)
 {
     return x == 0.0 ? 1.0 : x;
@@ -57,7 +66,7 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
            (a->kv_heads > 0 ? a->kv_heads : heads) == (b->kv_heads > 0 ? b->kv_heads : heads) &&
            (a->head_dim > 0 ? a->head_dim : width) == (b->head_dim > 0 ? b->head_dim : width) &&
            (a->positions != MEGA_POSITIONS_ROPE || is_same_rope(&a->rope, &b->rope)) &&
-           is_same_by_layer(a, b, s->num_layers);
+           is_same_by_layer(a, b, s->num_layers) && is_same_experts(&a->experts, &b->experts, s->num_layers);
 }
 
 bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape)

@@ -64,10 +64,8 @@ mega_tensor layer_from_cut_weights(const mega_builder *b, mega_tensor x)
 
 static const mega_linear_options plain_linear = {.no_bias = false};
 
-/* Gives the bias one part for each row part of the weight. If a part of the weight is in tensor "….weight", that of the
- * bias is in "….bias". */
-static void copy_parts_to_bias(const mega_builder *b, const char *name, const mega_param_options *weight,
-                               mega_param_options *bias, char file[MEGA_PARAM_PARTS][MEGA_PATH])
+void layer_copy_parts_to_bias(const mega_builder *b, const char *name, const mega_param_options *weight,
+                              mega_param_options *bias, char file[MEGA_PARAM_PARTS][MEGA_PATH])
 {
     static const char kind[] = "weight";
     bias->num_parts = weight->num_parts;
@@ -97,7 +95,7 @@ layer_linear layer_request_linear(const mega_builder *b, const char *name, int64
     bias.whole_gradients = weight->whole_gradients;
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
     if (!no_bias && (!weight->shard_columns || weight->num_parts == 1))
-        copy_parts_to_bias(b, name, weight, &bias, file);
+        layer_copy_parts_to_bias(b, name, weight, &bias, file);
     if (weight->shard_columns && bias.num_parts == 1) /* a bias has no columns: keep only the part's name */
         bias.part[0] = (mega_param_part){.file = bias.part[0].file, .rows = out};
     if (out < 1)

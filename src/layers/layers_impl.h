@@ -4,6 +4,7 @@
 
 #include "megalith/graph.h"
 #include "megalith/layers.h"
+#include "megalith/router.h"
 #include <math.h>
 
 /* A failure of the layer `name` of builder b, whose message begins with the layer's path and name; NULL: it has
@@ -43,7 +44,15 @@ typedef struct layer_linear {
  * weight. `in` and `out` are the channels of the whole model. */
 layer_linear layer_request_linear(const mega_builder *b, const char *name, int64_t out, int64_t in,
                                   const mega_param_options *weight, bool no_bias);
+/* Gives the bias one part for each row part of the weight. If a part of the weight is in tensor "….weight", that of the
+ * bias is in "….bias". */
+void layer_copy_parts_to_bias(const mega_builder *b, const char *name, const mega_param_options *weight,
+                              mega_param_options *bias, char file[MEGA_PARAM_PARTS][MEGA_PATH]);
 mega_tensor layer_add_bias(const mega_builder *b, mega_tensor x, mega_tensor bias); /* bias: mega_none() for none */
+
+/* router.c: the logits of the rows of x. */
+mega_tensor layer_router_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
+                                const mega_router_options *options);
 
 /* rope.c: returns how many channels of a head are rotated. */
 int64_t layer_rope_channels(const mega_rope *rope, int64_t head_dim);

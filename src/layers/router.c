@@ -17,23 +17,30 @@ static mega_tensor jittered(const mega_builder *b, const char *name, mega_tensor
     return mega_op_route_jitter(b->graph, x, jitter, mega_builder_dropout_site(b, name), sample, position);
 }
 
+mega_tensor layer_router_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
+                                const mega_router_options *options)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    const layer_linear p =
+        layer_request_linear(b, name, experts, mega_tensor_channels(b, x), &options->weight, !options->has_bias);
+    x = jittered(b, name, x, options->jitter);
+    const mega_tensor logits = options->has_bias ? layer_add_bias(b, mega_op_linear(b->graph, x, p.weight), p.bias)
+                                                 : mega_op_wide_linear(b->graph, x, p.weight);
+    mega_scope_leave(b->graph, s);
+    return logits;
+}
+
 mega_router_result mega_router(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
                                const mega_router_options *options)
 {
     static const mega_router_options no_options;
     if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
     if (options == NULL) options = &no_options; /* the op rejects 0 choices */
+    mega_router_result r = {.logits = layer_router_logits(b, name, x, experts, options)};
+    if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
-    const layer_linear p =
-        layer_request_linear(b, name, experts, mega_tensor_channels(b, x), &options->weight, !options->has_bias);
-    x = jittered(b, name, x, options->jitter);
-    mega_router_result r = {.logits = options->has_bias
-                                          ? layer_add_bias(b, mega_op_linear(b->graph, x, p.weight), p.bias)
-                                          : mega_op_wide_linear(b->graph, x, p.weight)};
-    if (mega_graph_status(b->graph) == MEGA_OK) {
-        const mega_route_result chosen = mega_op_route(b->graph, r.logits, options->choice_bias, &options->route);
-        r.choice = chosen.choice, r.weight = chosen.weight, r.share = chosen.share;
-    }
+    const mega_route_result chosen = mega_op_route(b->graph, r.logits, options->choice_bias, &options->route);
+    r.choice = chosen.choice, r.weight = chosen.weight, r.share = chosen.share;
     mega_scope_leave(b->graph, s);
     return mega_graph_status(b->graph) == MEGA_OK ? r : no_router;
 }

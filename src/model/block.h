@@ -2,6 +2,7 @@
 #ifndef MEGALITH_BLOCK_H
 #define MEGALITH_BLOCK_H
 
+#include "megalith/experts.h"
 #include "megalith/family.h"
 #include "megalith/layers.h"
 #include "megalith/transformer.h"

@@ -42,10 +42,10 @@ layouts() { # NAME WORD ARGUMENTS… -- LAYOUT…
         shift
     done
     shift
-    rm -rf "$temp/gpt-lite" "$temp/digits" "$temp/resnet18"
+    rm -rf "$temp/gpt-lite" "$temp/mixture-of-experts" "$temp/digits" "$temp/resnet18"
     (cd "$temp" && ./"$name" "${arguments[@]}" >alone 2>log) || { cat "$temp/log"; exit 1; }
     for layout; do
-        rm -rf "$temp/gpt-lite" "$temp/digits" "$temp/resnet18"
+        rm -rf "$temp/gpt-lite" "$temp/mixture-of-experts" "$temp/digits" "$temp/resnet18"
         # shellcheck disable=SC2086  # a list of words
         (cd "$temp" && ranks 2 ./"$name" "${arguments[@]}" $layout >ranks 2>log </dev/null) ||
             { cat "$temp/log"; exit 1; }
@@ -99,6 +99,11 @@ compile custom_loss "${sizes[@]}" '-DKEYWORDS=""' -DALPHA=3.0F
 awk -v plain="$plain" -v weighted="$weighted" -v thrice="$(first_loss)" '
     BEGIN { exit !(plain > 5.4 && plain < 5.7 && weighted > 1.5 * plain && thrice > 2.999 * plain && thrice < 3.001 * plain) }' ||
     { echo "first losses: without key words $plain, with them $weighted, with ALPHA 3 $(first_loss)"; exit 1; }
+
+echo "mixture: on 1 rank, a pipeline, ZeRO 3, tensor and sequence parallelism"
+compile mixture -DLAYERS=2 -DWIDTH=32 -DEXPERTS=6 -DCHOICES=2 -DINSIDE=16 -DSEQ=32 -DSTEPS=12
+layouts mixture step text --lr 1e-2 -- "$pipeline" "--zero-stage 3" "$tensor" "$tensor --sequence-parallel"
+falls 12
 
 echo "two_losses: on 1 rank, a pipeline, ZeRO 2"
 compile two_losses -DWIDTH=16 -DSTEPS=30

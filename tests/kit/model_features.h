@@ -59,6 +59,8 @@ FEATURE(parallel, n->parallel, n->parallel = false)
 FEATURE(shared_norm, n->shared_norm, n->shared_norm = false)
 FEATURE(activation, true, n->activation = n->activation == MEGA_ACT_RELU ? MEGA_ACT_TANH : MEGA_ACT_RELU)
 FEATURE(gate, n->gated && n->t5 == MEGA_T5_NONE, n->gate_second = !n->gate_second)
+FEATURE(choices, n->experts.count > 0, n->experts.choices = n->experts.choices == 1 ? 2 : 1)
+FEATURE(normalized_choices, n->experts.count > 0, n->experts.normalized = !n->experts.normalized)
 FEATURE(untied, n->untied, n->untied = false)
 FEATURE(embedding_scale, n->embedding_scale != 0.0 && n->embedding_scale != 1.0, n->embedding_scale = 0.0)
 FEATURE(residual_scale, n->residual_scale != 0.0 && n->residual_scale != 1.0, n->residual_scale = 0.0)
@@ -105,6 +107,8 @@ static const features_row features_all[] = {FEATURES_ROW(table),
                                             FEATURES_ROW(shared_norm),
                                             FEATURES_ROW(activation),
                                             FEATURES_ROW(gate),
+                                            FEATURES_ROW(choices),
+                                            FEATURES_ROW(normalized_choices),
                                             FEATURES_ROW(untied),
                                             FEATURES_ROW(embedding_scale),
                                             FEATURES_ROW(residual_scale),

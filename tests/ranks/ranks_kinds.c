@@ -20,6 +20,7 @@
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
  *   parallel model/block.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a
  *            norm of the embedding, both branches after one norm, a bias of the head
+ *   experts  model/block.c with experts in three of four layers, rotary positions, RMS norms; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -70,6 +71,7 @@ static const struct {
               {"decoder", ROWS(decoder), false, NULL, FOUR_RANKS},
               {"modern", NULL, 0, false, &modern, FOUR_RANKS},
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
+              {"experts", NULL, 0, false, &experts, FOUR_RANKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},

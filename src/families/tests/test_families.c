@@ -57,6 +57,10 @@ static json_t *small(const mega_family *f)
                  {"d_ff", 32},
                  {"num_layers", 6},
                  {"num_heads", 6},
+                 {"num_local_experts", 5},
+                 {"num_experts", 5},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 16},
                  {"original_max_position_embeddings", 64}};
     json_t *json = json_object();
     json_object_set_new(json, "model_type", json_string(f->model_type));

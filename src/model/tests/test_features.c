@@ -16,6 +16,7 @@ enum { BATCH = 2, LENGTH = 12 };
 #define T5_SIZES                                                                                            \
     "\"vocab_size\": 31, \"d_model\": 16, \"d_kv\": 6, \"d_ff\": 20, \"num_layers\": 2, \"num_heads\": 2, " \
     "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 12, \"n_positions\": 16, "
+#define EXPERTS  "\"num_experts\": 3, \"num_experts_per_tok\": 2, "
 #define WINDOWS  "\"sliding_window\": 4, "
 #define BY_LAYER "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
 #define TWO      "2.0, 3.0, 5.0, 9.0"
@@ -33,6 +34,9 @@ static const struct model {
     {"mistral", SIZES WINDOWS},
     {"qwen2", SIZES WINDOWS "\"use_sliding_window\": true, \"max_window_layers\": 1, "},
     {"qwen3", SIZES},
+    {"mixtral", SIZES "\"num_local_experts\": 3, \"num_experts_per_tok\": 2, "},
+    {"qwen3_moe", SIZES EXPERTS "\"moe_intermediate_size\": 12, \"norm_topk_prob\": true, "},
+    {"olmoe", NO_HEAD_DIM EXPERTS "\"intermediate_size\": 20, \"num_key_value_heads\": 1, "},
     {"smollm3", SIZES "\"no_rope_layer_interval\": 2, "},
     {"gemma", SIZES},
     {"gemma2", SIZES WINDOWS "\"query_pre_attn_scalar\": 20, \"attn_logit_softcapping\": 5.0, "

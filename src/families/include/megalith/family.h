@@ -53,7 +53,9 @@ typedef struct mega_family_names {
     const char *q_norm, *k_norm;                 /* follow `attention` */
     const char *up, *down, *gate_file, *up_file; /* gated: `up` holds gate and up, from these two tensors (without
                                                     ".weight") or, NULL, from one tensor of its own name */
-    bool transposed;                             /* linear weights are [in, out] in files */
+    /* Experts; # is the number of one. The two below are files of `expert_up`, without ".weight". */
+    const char *router, *expert_up, *expert_down, *expert_gate_file, *expert_up_file;
+    bool transposed; /* linear weights are [in, out] in files */
     /* Encoders; all but token_types follow `end`. head_bias: its whole name, or NULL for that of the head. */
     const char *token_types, *pooler, *sentence_head, *transform, *transform_norm, *head_bias;
     const char *classifier; /* after the pooler; NULL: no classifier of samples can be saved in this family */

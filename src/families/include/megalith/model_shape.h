@@ -52,6 +52,14 @@ typedef enum mega_t5_kind {
     MEGA_T5_ORIGINAL  /* RMS norms, no biases, scores without a scale and with biases of relative positions */
 } mega_t5_kind;
 
+/* A layer of experts in the place of the MLP (mega_moe); count 0: none. */
+typedef struct mega_experts_shape {
+    int64_t count, choices, hidden; /* experts, how many of them a token chooses, and the width inside one */
+    double balance;  /* coefficient of the loss of balance, as in config.json; transformers adds it only if asked to */
+    bool normalized; /* the weights of the chosen experts are divided by their sum */
+    uint64_t dense[MEGA_SHAPE_LAYERS / 64]; /* bit i: layer i has an MLP, of ffn_hidden */
+} mega_experts_shape;
+
 typedef struct mega_network_shape {
     const struct mega_family *family; /* names of the tensors; NULL: gpt2 */
 
@@ -79,6 +87,7 @@ typedef struct mega_network_shape {
 
     mega_activation_kind activation;
     bool gated, gate_second;
+    mega_experts_shape experts;
 
     /* Of encoders such as BERT's. */
     bool is_encoder;     /* attention sees both sides; the input "key_end" hides padding */

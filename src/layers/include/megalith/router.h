@@ -1,5 +1,5 @@
 /* The router of a mixture of experts: a linear layer whose logits decide which experts a token chooses, and its losses
- * and metrics. (There is no layer of experts yet.) Conventions are those of layers.h. */
+ * and metrics; mega_moe (experts.h) is a layer with one. Conventions are those of layers.h. */
 #ifndef MEGALITH_ROUTER_H
 #define MEGALITH_ROUTER_H
 

@@ -1,0 +1,50 @@
+/* Which layers have experts, in config.json: decoder_sparse_step, mlp_only_layers. */
+#include "hf_impl.h"
+
+#include <stdio.h>
+
+/* Every `step`-th layer has experts, but for those of the list. */
+void hf_take_dense_layers(hf_reader *r, mega_model_shape *s)
+{
+    mega_experts_shape *e = &s->net.experts;
+    const int64_t step = hf_take_int(r, "decoder_sparse_step", 1);
+    const json_t *list = hf_take(r, "mlp_only_layers");
+    char expected[96];
+    if (s->num_layers > MEGA_SHAPE_LAYERS) {
+        snprintf(expected, sizeof expected, "at most %d layers in a model with experts", MEGA_SHAPE_LAYERS);
+        hf_refuse(r, "num_hidden_layers", json_object_get(r->json, "num_hidden_layers"), expected);
+        return;
+    }
+    for (int64_t i = 0; i < s->num_layers; i++)
+        if ((i + 1) % step != 0) mega_shape_set_bit(e->dense, i);
+    if (list == NULL || json_is_null(list)) return;
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const json_t *layer = json_array_get(list, k);
+        if (json_is_integer(layer) && json_integer_value(layer) >= 0)
+            mega_shape_set_bit(e->dense, json_integer_value(layer));
+        else
+            hf_refuse(r, "mlp_only_layers", layer, "numbers of layers, from 0");
+    }
+    if (!json_is_array(list)) hf_refuse(r, "mlp_only_layers", list, "a list of numbers of layers");
+}
+
+void hf_put_dense_layers(const mega_model_shape *s, void *user, hf_put *put)
+{
+    mega_buffer list = {0};
+    mega_buffer_puts(&list, "[");
+    for (int64_t i = 0, n = 0; i < s->num_layers; i++)
+        if (mega_shape_bit(s->net.experts.dense, i))
+            mega_buffer_printf(&list, n++ == 0 ? "%lld" : ", %lld", (long long)i);
+    mega_buffer_puts(&list, "]");
+    hf_put_int(user, put, "decoder_sparse_step", 1);
+    hf_put_text(user, put, "mlp_only_layers", &list);
+}
+
+/* A token chooses at most all experts. */
+void hf_check_choices(hf_reader *r, const mega_model_shape *s, const char *key)
+{
+    char expected[64];
+    if (s->net.experts.choices <= s->net.experts.count) return;
+    snprintf(expected, sizeof expected, "at most %lld, the number of experts", (long long)s->net.experts.count);
+    hf_refuse(r, key, json_object_get(r->json, key), expected);
+}

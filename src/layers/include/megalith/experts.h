@@ -1,0 +1,54 @@
+/* Layers of experts: a mixture of experts (Shazeer et al. 2017, Fedus et al. 2021) in the place of an MLP.
+ *
+ * A router chooses for each token some of the experts; each expert computes the tokens that chose it, and a token's
+ * result is the sum of the results of its experts, each times its weight. No token is dropped, whatever is chosen:
+ *
+ *     x [T, C] -> router -> choice, weight [T, k]
+ *        |                     |        |
+ *        +-> rows by expert [T k, C] -> expert_function -> [T k, C] -> sum over the k of each token [T, C]
+ *
+ * An expert is cut over tp as an MLP is; all ranks of tp compute all tokens. The conventions are those of layers.h. */
+#ifndef MEGALITH_EXPERTS_H
+#define MEGALITH_EXPERTS_H
+
+#include "megalith/layers.h"
+#include "megalith/router.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mega_moe_options {
+    int64_t num_experts;
+    mega_router_options router; /* how a token chooses, and the weights of what it chose */
+    const char *router_name;    /* NULL: NAME.gate */
+} mega_moe_options;
+
+/* The experts of a layer, and which rows each has. */
+typedef struct mega_experts mega_experts;
+
+/* Describes what every expert does with its rows, x [R, C] -> [R, C], by the layers below and by those of layers.h that
+ * have no parameters. `self` is that of mega_moe. */
+typedef mega_tensor mega_expert_function(const mega_builder *b, const mega_experts *experts, mega_tensor x,
+                                         const void *self);
+
+/* Linear layers, one for each expert, on the rows of the experts. In `name`, and in the names of files in `options`, #
+ * is the number of the expert: "experts.#.up" has the parameters experts.0.up.weight and so on.
+ *
+ * mega_experts_column_linear shards the output channels over tp, [R, C] -> [R, out/tp], and mega_experts_row_linear the
+ * input channels, [R, C/tp] -> [R, out]; what it returns are partial sums over tp, which mega_moe adds. A bias
+ * of it is not implemented yet: no_bias must be set. */
+mega_tensor mega_experts_column_linear(const mega_builder *b, const mega_experts *experts, const char *name,
+                                       mega_tensor x, int64_t out_channels, const mega_linear_options *options);
+mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *experts, const char *name, mega_tensor x,
+                                    int64_t out_channels, const mega_linear_options *options);
+
+/* x [T, C] -> [T, C]. *out_router, which may be NULL, is for the losses of router.h, which need all rows. */
+mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, const mega_moe_options *options,
+                     mega_expert_function *expert, const void *self, mega_router_result *out_router);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
