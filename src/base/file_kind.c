@@ -67,7 +67,7 @@ static bool is_office_zip(const uint8_t *b, size_t n)
 /* Every bzip2 file goes on with the size of its blocks. */
 static bool is_bzip2(const uint8_t *b, size_t n)
 {
-    return n > 3 && b[3] >= '1' && b[3] <= '9';
+    return n > 3 && b[3] >= '1' && b[3] <= '9' && (n == 4 || b[4] != ' ');
 }
 
 /* Some magics are letters that a word may begin with (PARENT, ORCHARD, RIFFRAFF). A file of such a format has bytes
@@ -337,10 +337,20 @@ static size_t without_packing(const char *path)
     return n;
 }
 
+/* "GGUF is a format": a magic in letters is a word of a sentence if a space comes after it, and only text. */
+static bool is_word_of_text(const kind *k, const uint8_t *b, size_t n)
+{
+    for (int i = 0; i < k->size; i++)
+        if (!isalnum((unsigned char)k->begin[i]) && k->begin[i] != ' ') return false;
+    const size_t end = (size_t)(k->at + k->size);
+    return k->at == 0 && n > end && b[end] == ' ' && !is_no_prose(b, n);
+}
+
 static bool kind_fits(const kind *k, const uint8_t *b, size_t n)
 {
     const size_t end = (size_t)(k->at + k->size);
     if (k->begin != NULL && (n < end || memcmp(b + k->at, k->begin, (size_t)k->size) != 0)) return false;
+    if (k->begin != NULL && is_word_of_text(k, b, n)) return false;
     return k->is == NULL || k->is(b, n);
 }
 

@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "megalith/file.h"
+#include "megalith/file_kind.h"
 #include "megalith/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,16 @@ static mega_status new_check_folder(const project *p)
     return st;
 }
 
+static mega_status check_text_kind(const char *text)
+{
+    mega_map map;
+    MEGA_TRY(mega_map_open(text, &map));
+    const mega_status st = mega_file_kind_check(text, map.data, map.size, "a text file", 0);
+    mega_map_close(&map);
+    if (st != MEGA_OK) MEGA_CONTEXT("--text");
+    return st;
+}
+
 static mega_status find_text(project *p, const char *text)
 {
     if (text == NULL) return MEGA_OK;
@@ -84,6 +95,7 @@ static mega_status find_text(project *p, const char *text)
     if (!mega_file_exists(text)) return MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--text %s: there is no such file", text);
     if (!mega_file_is_regular(text))
         return MEGA_MISTAKE("--text %s: is not a file that can be read again; expected a text file", text);
+    MEGA_TRY(check_text_kind(text));
     p->text = realpath(text, NULL);
     return p->text != NULL ? MEGA_OK : MEGA_NO_MEMORY("new", "the name of the text");
 }

@@ -78,7 +78,9 @@ mega_status mega_task_open(const mega_command_options *cfg, const char *path, bo
     const mega_document_format format =
         json_lines ? MEGA_DOCUMENT_JSON_LINES : (mega_document_format)cfg->tasks.input_format;
     const mega_documents_options files = {.inputs = &path, .num_inputs = 1, .format = format};
-    return mega_documents_open(&files, out);
+    MEGA_TRY(mega_documents_open(&files, out));
+    if (json_lines) mega_documents_take_kinds(*out, 0); /* the task says so, not the user */
+    return MEGA_OK;
 }
 
 mega_status mega_task_text(const mega_command_options *cfg, const mega_document_chunk *chunk, int64_t record,

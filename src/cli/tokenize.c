@@ -60,6 +60,11 @@ static mega_status tokenize_read_file(mega_buffer *out, const char *path)
     return st;
 }
 
+static mega_status tokenize_check_kind(const mega_buffer *text, const char *name, int taken)
+{
+    return text->size == 0 ? MEGA_OK : mega_file_kind_check(name, text->data, text->size, "text in UTF-8", taken);
+}
+
 /* Reads the text: the words after the options, --text, --input, or standard input. */
 static mega_status tokenize_read_text(mega_buffer *out, const mega_command_options *cfg)
 {
@@ -70,11 +75,13 @@ static mega_status tokenize_read_text(mega_buffer *out, const mega_command_optio
     if (o->text != NULL) mega_buffer_puts(out, o->text);
     for (size_t i = 0; i < mega_options_positional(cfg->train.engine.options)->count; i++)
         mega_buffer_printf(out, "%s%s", i == 0 ? "" : " ", mega_options_positional(cfg->train.engine.options)->item[i]);
-    if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0))
-        return read_stream(out, stdin, "standard input");
+    if (sources == 0 || (o->input != NULL && strcmp(o->input, "-") == 0)) {
+        MEGA_TRY(read_stream(out, stdin, "standard input"));
+        return tokenize_check_kind(out, "standard input", MEGA_KIND_BINARY); /* a pipe may have any bytes */
+    }
     if (o->input != NULL) {
         MEGA_TRY(tokenize_read_file(out, o->input));
-        if (out->size > 0) MEGA_TRY(mega_file_kind_check(o->input, out->data, out->size, "text in UTF-8", 0));
+        MEGA_TRY(tokenize_check_kind(out, o->input, 0));
         if (out->size > 0) MEGA_TRY(mega_encoding_check_text(o->input, 1, out->data, out->size));
     }
     return mega_buffer_check(out, "the text");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ static void add_host(launch_plan *p, const char *path, int line, char *typed, lo
     const char *where = mega_arena_format(&p->arena, "%s:%d", path, line);
     if (where == NULL || !launch_host_read(p, where, typed, &h)) return;
     for (int i = 0; i < p->hosts; i++) {
-        if (strcmp(p->host[i].name, h.name) != 0) continue;
+        if (strcasecmp(p->host[i].name, h.name) != 0) continue;
         launch_mistake(p, "%s: host %s is already in line %d", where, h.name, p->host[i].line);
         return;
     }
@@ -59,6 +60,7 @@ void launch_hosts_read(launch_plan *p, const char *path, const char *text)
         launch_mistake(p, "%s: no memory for %d lines", path, lines);
         return;
     }
+    if (strncmp(copy, "\xef\xbb\xbf", 3) == 0) copy += 3; /* a byte order mark */
     for (int line = 1; copy != NULL; line++) {
         char *end = strchr(copy, '\n');
         if (end != NULL) *end = '\0';

@@ -305,6 +305,8 @@ printf 'a slots=2\nthis is bad slots=1\nmissingslots\na slots=1\nb slots=0\n' >b
 refuses 'a bad hostfile' \
     'bad:2: found "this is bad|bad:3: found "missingslots", expected "HOST slots=N"|bad:4: host a is already in line 1|bad:5: found "b slots=0"' \
     launch --hostfile bad pretrain_gpt
+printf '\xef\xbb\xbfa.example slots=2\nA.Example slots=1\n' >bad # a byte order mark; names have no case
+refuses 'one host twice' 'bad:2: host A.Example is already in line 1' launch --hostfile bad pretrain_gpt
 : >empty
 refuses 'an empty hostfile' 'empty names no host' launch --hostfile empty pretrain_gpt
 refuses 'no hostfile' 'nowhere' launch --hostfile nowhere pretrain_gpt

@@ -123,7 +123,7 @@ static mega_status load_folder_json(const char *folder, const char *name, json_t
     json_error_t error;
     mega_status st = path == NULL ? MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer %s: no memory", folder) : MEGA_OK;
     if (st == MEGA_OK && mega_file_exists(path)) {
-        st = mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size);
+        st = mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size);
         if (st == MEGA_OK &&
             (*out = mega_json_load(text, size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error)) == NULL)
             st = MEGA_FAIL(mega_json_status(&error), "%s line %d column %d: %s", path, error.line, error.column,

@@ -94,7 +94,7 @@ static mega_status read_kind(const char *path, mega_tokenizer_kind kind, int64_t
     const bool is_bert = kind == MEGA_KIND_BERT_LOWER || kind == MEGA_KIND_BERT_CASED;
     char *text;
     size_t size;
-    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", is_bert ? 0 : MEGA_KIND_BINARY, &text, &size));
     const mega_status st = is_bert ? mega_tokenizer_read_bert_text(path, kind, extra_ids, &text, size, out)
                                    : mega_tokenizer_read_sentencepiece_text(path, kind, extra_ids, &text, size, out);
     mega_free(text);
@@ -222,7 +222,7 @@ static mega_status read_folder_config(const char *path, folder_config *out)
     char *text;
     *out = (folder_config){.type = "", .pattern = "v2", .adds_bos = true};
     if (!mega_file_exists(path)) return MEGA_OK;
-    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", MEGA_KIND_BINARY, &text, &size));
+    MEGA_TRY(mega_file_read_kind(path, "a file of a tokenizer", 0, &text, &size));
     mega_cursor c;
     mega_cursor_init(&c, path, text, size);
     mega_status st = mega_json_members(&c, keys, (size_t *const[]){&at[0], &at[1], &at[2], &at[3], &at[4], &at[5]}, 6);
