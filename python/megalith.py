@@ -1069,6 +1069,7 @@ mega_batch_sample = _function(
 mega_dataset_read_function = _callback(mega_status, c_void_p, c_int64, POINTER(mega_sample))
 mega_dataset_collate_function = _callback(mega_status, c_void_p, POINTER(mega_batch))
 mega_dataset_hash_function = _callback(c_uint64, c_void_p)
+mega_dataset_use_function = _callback(None, c_void_p, c_int)
 
 
 class mega_dataset(_Struct):
@@ -1082,6 +1083,7 @@ class mega_dataset(_Struct):
         ("in_order", c_bool),
         ("is_thread_safe", c_bool),
         ("epoch", c_int64),
+        ("use", mega_dataset_use_function),
     ]
 
 

@@ -15,6 +15,7 @@
 #include "base_impl.h"
 #include "megalith/assert.h"
 #include "megalith/core_lending.h"
+#include "megalith/in_use.h"
 #include "megalith/memory.h"
 #include "megalith/threads.h"
 
@@ -80,6 +81,7 @@ struct mega_team {
     atomic_uint gate;                           /* workers inside a claimed run; with the bit CLOSED none may enter */
     waiting_room claims, rests;                 /* where workers that claim sleep, and where the others do */
     atomic_bool caller_waits, stop, running;
+    mega_users users; /* engines that run on it */
     pthread_mutex_t mutex;
     pthread_cond_t done;
     worker workers[];
@@ -399,7 +401,15 @@ mega_status mega_team_create(int size, mega_team **out)
 
 void mega_team_destroy(mega_team *team)
 {
-    if (team != NULL) team_dissolve(team, team->size - 1);
+    if (team == NULL) return;
+    const bool is_used = atomic_load(&team->users) > 0 || atomic_load(&team->running);
+    if (mega_refuse_destroy(is_used, "mega_team_destroy", "an engine, a generator or a run of the team")) return;
+    team_dissolve(team, team->size - 1);
+}
+
+mega_users *mega_team_users(mega_team *team)
+{
+    return team != NULL ? &team->users : NULL;
 }
 
 int mega_team_sleepers(const mega_team *team)

@@ -3,6 +3,7 @@
 #define MEGA_COMM_IMPL_H
 
 #include "megalith/comm.h"
+#include "megalith/comm_users.h"
 #include "megalith/device_exchange.h"
 
 #define MEGA_COMM_NAME 16
@@ -66,7 +67,7 @@ typedef enum comm_state {
     COMM_MOVING,
     COMM_DONE,
     COMM_OF_DEVICE, /* the device makes it */
-    COMM_FAILED /* operations queued after it never run */
+    COMM_FAILED     /* operations queued after it never run */
 } comm_state;
 
 /* What the operation's current messages are; when they have arrived, comm_op_advance ends this phase and starts the
@@ -176,6 +177,7 @@ struct mega_world {
     double device_began; /* ... since then */
     mega_stall_report *report;
     void *report_user;
+    mega_users users; /* engines, layouts; a report that runs */
 };
 
 /* Returns the world rank of a rank of the group. */

@@ -9,6 +9,8 @@
 typedef struct layout_block {
     mega_layout layout; /* first, so that a pointer to it is a pointer to the block */
     mega_comm group[MEGA_COMM_GROUPS];
+    mega_world *of; /* which counts this layout; NULL: none */
+    mega_users users;
 } layout_block;
 
 /* A size of 0 means the default, 1. */
@@ -127,6 +129,12 @@ static void layout_place(layout_block *b, mega_world *world, int rank)
     }
 }
 
+static void layout_free(layout_block *b)
+{
+    mega_users_add(mega_world_users(b->of), -1);
+    mega_free(b);
+}
+
 mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out)
 {
     if (out == NULL) return MEGA_MISTAKE("mega_layout_create: out is NULL; expected the address of a layout pointer");
@@ -148,16 +156,26 @@ mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes
     b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
     b->layout.world.size = ranks;
     layout_place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
+    b->of = is_planned ? NULL : world;
+    mega_users_add(mega_world_users(b->of), 1);
     mega_status st = MEGA_OK;
     for (int i = 0; i < MEGA_COMM_SUMMING && st == MEGA_OK; i++) st = comm_channel_open(&b->group[i]);
     if (st == MEGA_OK) *out = &b->layout;
     else
-        mega_free(b);
+        layout_free(b);
     return st;
 }
 
 void mega_layout_destroy(mega_layout *layout)
 {
-    if (layout != NULL) comm_devices_close(((layout_block *)layout)->group, MEGA_COMM_GROUPS);
-    mega_free(layout);
+    layout_block *b = (layout_block *)layout;
+    if (b == NULL || mega_refuse_destroy(atomic_load(&b->users) > 0, "mega_layout_destroy", "the engine that made it"))
+        return;
+    comm_devices_close(b->group, MEGA_COMM_GROUPS);
+    layout_free(b);
+}
+
+mega_users *mega_layout_users(mega_layout *layout)
+{
+    return layout != NULL ? &((layout_block *)layout)->users : NULL;
 }

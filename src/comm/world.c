@@ -80,6 +80,9 @@ mega_status mega_world_create(const mega_world_options *options, mega_world **ou
 void mega_world_destroy(mega_world *world)
 {
     if (world == NULL) return;
+    if (mega_refuse_destroy(atomic_load(&world->users) > 0, "mega_world_destroy",
+                            "an engine, a generator, a layout or a report of a stall"))
+        return;
     record_leave(world, RECORD_LEFT);
     transport_close(world); /* returns when all ranks are here; their records must stay readable until then */
     record_close(world);
@@ -88,6 +91,11 @@ void mega_world_destroy(mega_world *world)
     comm_staging_close(world);
     mega_comm_log_stop(world);
     mega_free(world);
+}
+
+mega_users *mega_world_users(mega_world *world)
+{
+    return world != NULL ? &world->users : NULL;
 }
 
 void mega_world_abort(mega_world *world, int exit_status)

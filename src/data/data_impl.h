@@ -5,6 +5,7 @@
 #include "megalith/blocks.h"
 #include "megalith/file.h"
 #include "megalith/gpt_data.h"
+#include "megalith/in_use.h"
 #include "megalith/indexed.h"
 #include "megalith/lock.h"
 #include "megalith/npy.h"
@@ -234,6 +235,7 @@ struct mega_gpt_data {
     mega_gpt_block order; /* order of a blend */
     int64_t *sample_of;   /* [samples], inside that block */
     int16_t *member_of;   /* [samples], the member that each sample comes from */
+    mega_users users;     /* engines and readings */
 };
 
 /* Bytes of the order of a blend. */

@@ -57,9 +57,8 @@ static mega_status dataset_check(const mega_dataset *d)
     return MEGA_OK;
 }
 
-mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *b)
+static mega_status dataset_read_batch(const mega_dataset *d, uint32_t seed, mega_batch *b)
 {
-    MEGA_TRY(dataset_check(d));
     mega_batch_set_seed(b, seed);
     for (int64_t i = 0; i < mega_batch_num_samples(b); i++) {
         mega_sample *sample = mega_batch_sample(b, i);
@@ -74,4 +73,13 @@ mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *
         return st;
     }
     return d->collate != NULL ? d->collate(d->user, b) : MEGA_OK;
+}
+
+mega_status mega_dataset_fill(const mega_dataset *d, uint32_t seed, mega_batch *b)
+{
+    MEGA_TRY(dataset_check(d));
+    if (d->use != NULL) d->use(d->user, 1);
+    const mega_status st = dataset_read_batch(d, seed, b);
+    if (d->use != NULL) d->use(d->user, -1);
+    return st;
 }

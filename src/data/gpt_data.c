@@ -7,7 +7,9 @@ enum { SAMPLED_BLOCKS = 1024, LEAST_BLOCKS = 8 /* least for each member of a ble
 
 void mega_gpt_data_destroy(mega_gpt_data *d)
 {
-    if (d == NULL) return;
+    if (d == NULL ||
+        mega_refuse_destroy(atomic_load(&d->users) > 0, "mega_gpt_data_destroy", "an engine that reads it"))
+        return;
     for (int i = 0; i < d->num_members; i++) mega_gpt_data_destroy(d->member[i]);
     mega_free(d->member);
     mega_gpt_rows_destroy(d->rows);

@@ -124,6 +124,11 @@ static uint64_t dataset_hash(void *user)
     return mega_hash64(MEGA_HASH_START, all, sizeof all);
 }
 
+static void dataset_use(void *user, int change)
+{
+    mega_users_add(&((mega_gpt_data *)user)->users, change);
+}
+
 mega_dataset mega_dataset_gpt(mega_gpt_data *d)
 {
     if (d == NULL || mega_gpt_data_rows(d) == NULL) {
@@ -135,6 +140,7 @@ mega_dataset mega_dataset_gpt(mega_gpt_data *d)
                           .read = read_row,
                           .collate = dataset_check_files,
                           .hash = dataset_hash,
+                          .use = dataset_use,
                           .user = d,
                           .in_order = true,
                           .is_thread_safe = true};

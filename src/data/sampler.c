@@ -12,6 +12,7 @@ struct mega_sampler {
     int64_t *permutation; /* the permutation of epoch `epoch` */
     int64_t epoch;
     pthread_mutex_t lock; /* protects the permutation and its epoch */
+    mega_users users;     /* of data sets in its order */
 };
 
 /* length, active: as in the struct. */
@@ -65,7 +66,8 @@ size_t mega_sampler_bytes(mega_sampler_type type, int64_t total)
 
 void mega_sampler_destroy(mega_sampler *s)
 {
-    if (s == NULL) return;
+    if (s == NULL || mega_refuse_destroy(atomic_load(&s->users) > 0, "mega_sampler_destroy", "an engine that reads it"))
+        return;
     pthread_mutex_destroy(&s->lock);
     MEGA_FREE(s->permutation, s);
 }
@@ -105,11 +107,19 @@ static mega_status collate_sampled(void *user, mega_batch *batch)
     return s->dataset.collate(s->dataset.user, batch);
 }
 
+static void use_sampled(void *user, int change)
+{
+    const mega_sampled *s = user;
+    mega_users_add(&s->sampler->users, change);
+    if (s->dataset.use != NULL) s->dataset.use(s->dataset.user, change);
+}
+
 mega_dataset mega_dataset_sampled(mega_sampled *s)
 {
     return (mega_dataset){.count = INT64_MAX,
                           .read = read_sampled,
                           .collate = s->dataset.collate != NULL ? collate_sampled : NULL,
+                          .use = use_sampled,
                           .user = s,
                           .in_order = true,
                           .is_thread_safe = s->dataset.is_thread_safe};

@@ -1,8 +1,9 @@
-/* Whether an engine may be called. Its calls run functions of the caller: a data set's read, custom ops, an optimizer,
- * a schedule. Such a function that calls the engine again would use the batch, the programs and the counters of the
- * call that runs it, or exchange messages in the middle of that call's. So a call is refused while another is running,
- * on any thread; only queries of numbers are not. */
+/* Whether an engine, and what it uses, may be called or destroyed. Its calls run functions of the caller: a data set's
+ * read, custom ops, an optimizer, a schedule. Such a function that calls the engine again would use the batch, the
+ * programs and the counters of the call that runs it, or exchange messages in the middle of that call's. So a call is
+ * refused while another is running, on any thread; only queries of numbers are not. */
 #include "engine_calls.h"
+#include "megalith/comm_users.h"
 #include "megalith/device_memory.h"
 
 /* A schedule's lr may run without a call of the engine: when the program itself asks for the learning rate. */
@@ -41,6 +42,26 @@ mega_status engine_enter(mega_engine *e, const char *call)
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(refuse_busy(e, call, atomic_load(&e->calls.running)));
     return atomic_compare_exchange_strong(&e->calls.running, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
+}
+
+static void change_use(const mega_engine *e, int change)
+{
+    const mega_dataset *d = &e->data.set;
+    mega_users_add(mega_world_users(e->options.world), change);
+    mega_users_add(mega_team_users(e->options.team), change);
+    if (d->use != NULL) d->use(d->user, change);
+}
+
+void engine_use_borrowed(mega_engine *e)
+{
+    e->owned.uses = true;
+    change_use(e, 1);
+}
+
+void engine_return_borrowed(mega_engine *e)
+{
+    if (e->owned.uses) change_use(e, -1);
+    e->owned.uses = false;
 }
 
 bool mega_engine_is_busy(const mega_engine *e)

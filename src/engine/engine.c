@@ -6,6 +6,7 @@
 #include "engine_state.h"
 #include "engine_step.h"
 #include "engine_watch.h"
+#include "megalith/comm_users.h"
 #include "megalith/cuda.h"
 #include "megalith/device_memory.h"
 #include "megalith/log.h"
@@ -59,6 +60,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     const int64_t bucket = o->bucket_elements > 0 ? o->bucket_elements : DEFAULT_BUCKET_ELEMENTS;
     e->lengths.positions = o->seq;
     MEGA_TRY(mega_layout_create(o->world, &o->layout, &e->layout));
+    mega_users_add(mega_layout_users(e->layout), 1);
     MEGA_TRY(engine_check_ramp(e));
     if (!o->no_train) MEGA_TRY(mega_param_groups_create(o->group, o->num_groups, o->schedule.max_lr, &e->model.groups));
     MEGA_TRY(mega_params_create(e->layout, &e->params));
@@ -199,6 +201,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_params_destroy(e->params);
     mega_model_parts_destroy(e->model.parts);
     mega_param_groups_destroy(e->model.groups);
+    mega_users_add(mega_layout_users(e->layout), -1);
     mega_layout_destroy(e->layout);
     mega_batch_destroy(e->data.batch);
     mega_free(e->programs.overwritten);
@@ -210,6 +213,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_device_close(e->memory.device);
     engine_client_free(e);
     engine_forget_setup(e);
+    engine_return_borrowed(e);
     mega_team_destroy(e->owned.team);
     mega_world_destroy(e->owned.world);
     mega_free(e);

@@ -13,6 +13,10 @@ mega_status engine_enter(mega_engine *e, const char *call);
 mega_status engine_leave(mega_engine *e, mega_status st);
 mega_status engine_check_free(const mega_engine *e, const char *call);
 mega_status engine_take_failure(const mega_engine *e, mega_status st);
+/* Count this engine as a user of its world, team and training data, which cannot be destroyed then; and no longer. The
+ * first comes before any callback. */
+void engine_use_borrowed(mega_engine *e);
+void engine_return_borrowed(mega_engine *e);
 /* What the calls of these names do, for calls that have entered the engine. */
 mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
 void engine_profile(mega_engine *e, mega_profile *profile);

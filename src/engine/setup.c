@@ -1,6 +1,7 @@
 /* Converts mega_setup to the options of an engine: from argv and a JSON by the option tables, or from numbers. Creates
  * the world and the team unless the caller has given them. */
 #include "engine_build.h"
+#include "engine_calls.h"
 #include "megalith/compare.h"
 #include "setup_options.h"
 #include <math.h>
@@ -197,6 +198,7 @@ mega_status engine_read_setup(mega_engine *e, const mega_setup *s)
     if (s->optimizer != NULL) e->options.optimizer.row = s->optimizer;
     e->data.has_set = s->training_data != NULL;
     if (e->data.has_set) e->data.set = *s->training_data;
+    engine_use_borrowed(e);
     if (e->data.set.hash != NULL) e->data.hash = e->data.set.hash(e->data.set.user);
     if (s->lr_scheduler != NULL) {
         e->step.scheduler = *s->lr_scheduler;

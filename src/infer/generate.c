@@ -1,6 +1,7 @@
 /* The generation loop: reads prompts in chunks, then generates one token per sequence at a time. */
 #include "encode.h"
 #include "infer_impl.h"
+#include "megalith/in_use.h"
 #include "megalith/memory.h"
 #include "owned.h"
 
@@ -65,7 +66,9 @@ mega_status mega_generator_create(mega_engine *engine, const mega_language_model
 
 void mega_generator_destroy(mega_generator *g)
 {
-    if (g == NULL) return;
+    if (g == NULL ||
+        mega_refuse_destroy(g->running != NULL, "mega_generator_destroy", "the call that runs this callback"))
+        return;
     for (int64_t b = 0; g->tail != NULL && b < g->batch; b++) mega_buffer_fini(&g->tail[b]);
     beams_destroy(g->beams);
     MEGA_FREE(g->tail, g->filled, g->history, g->length, g->taken, g->source, g->active, g->told, g->scratch,
@@ -243,11 +246,24 @@ static mega_status advance(mega_generator *g, int b, bool *goes_on)
     return MEGA_OK;
 }
 
-mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count,
-                               const mega_generation_rules *rules)
+mega_status generator_enter(mega_generator *g, const char *call)
 {
-    if (g == NULL || sequences == NULL || rules == NULL)
-        return MEGA_MISTAKE("mega_generator_run: the generator, the sequences or the rules are NULL");
+    if (g->running != NULL)
+        return MEGA_MISTAKE("%s: the generator is busy with %s; make this call after that one has returned", call,
+                            g->running);
+    g->running = call;
+    return MEGA_OK;
+}
+
+mega_status generator_leave(mega_generator *g, mega_status st)
+{
+    g->running = NULL;
+    return st;
+}
+
+static mega_status generate(mega_generator *g, mega_generation *sequences, int count,
+                            const mega_generation_rules *rules)
+{
     MEGA_TRY(generator_check_sequences(g, sequences, count));
     MEGA_TRY(mega_sampling_check(&rules->sampling));
     MEGA_TRY(generator_start(g, sequences, count, rules));
@@ -260,4 +276,14 @@ mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, in
         }
     }
     return MEGA_OK;
+}
+
+mega_status mega_generator_run(mega_generator *g, mega_generation *sequences, int count,
+                               const mega_generation_rules *rules)
+{
+    static const char call[] = "mega_generator_run";
+    if (g == NULL || sequences == NULL || rules == NULL)
+        return MEGA_MISTAKE("%s: the generator, the sequences or the rules are NULL", call);
+    MEGA_TRY(generator_enter(g, call));
+    return generator_leave(g, generate(g, sequences, count, rules));
 }

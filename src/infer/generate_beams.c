@@ -105,19 +105,17 @@ static mega_status continue_beams(mega_generator *g, int64_t prompt)
     return MEGA_OK;
 }
 
-mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64_t prompt_count, int64_t max_new,
-                                 const mega_beam_options *options, mega_beam_text *texts, int *count)
+static mega_status search_beams(mega_generator *g, const mega_generation *text, const mega_beam_options *options,
+                                mega_beam_text *texts, int *count)
 {
-    if (g == NULL || options == NULL || texts == NULL || count == NULL)
-        return MEGA_MISTAKE("mega_generator_beams: the generator, the options, texts or count are NULL");
-    const mega_generation text = {.prompt = prompt, .prompt_count = prompt_count, .max_new = max_new};
-    MEGA_TRY(check_beams(g, &text, options));
+    const int64_t max_new = text->max_new;
+    MEGA_TRY(check_beams(g, text, options));
     for (int i = 0; i < options->width; i++)
         if (texts[i].tokens == NULL)
             return MEGA_MISTAKE("beam search: text %d has no place for its tokens (tokens is NULL)", i);
     int64_t begun = 0;
     beams_begin(g->beams, options, max_new);
-    MEGA_TRY(begin_sequences(g, &text, &begun));
+    MEGA_TRY(begin_sequences(g, text, &begun));
     bool is_done = false;
     while (g->beams->made < max_new) {
         mega_run program = MEGA_RUN_DECODE;
@@ -130,4 +128,15 @@ mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64
     }
     *count = beams_finish(g->beams, is_done, texts);
     return MEGA_OK;
+}
+
+mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64_t prompt_count, int64_t max_new,
+                                 const mega_beam_options *options, mega_beam_text *texts, int *count)
+{
+    static const char call[] = "mega_generator_beams";
+    if (g == NULL || options == NULL || texts == NULL || count == NULL)
+        return MEGA_MISTAKE("%s: the generator, the options, texts or count are NULL", call);
+    const mega_generation text = {.prompt = prompt, .prompt_count = prompt_count, .max_new = max_new};
+    MEGA_TRY(generator_enter(g, call));
+    return generator_leave(g, search_beams(g, &text, options, texts, count));
 }

@@ -35,8 +35,13 @@ struct mega_generator {
     mega_generation *text;
     int count;
     const mega_generation_rules *rules;
-    bool reads_singly; /* prompts are read one token at a time */
+    bool reads_singly;   /* prompts are read one token at a time */
+    const char *running; /* the call that has not returned, whose callbacks may not make another; NULL: none */
 };
+
+/* generate.c: what a call that draws tokens begins with, and ends with, where it returns st. */
+mega_status generator_enter(mega_generator *g, const char *call);
+mega_status generator_leave(mega_generator *g, mega_status st);
 
 /* generate_rows.c: one run of a program, and what the last stage reads from its logits. */
 

@@ -220,9 +220,12 @@ def test_busy():
                         others.append(call)
                     except megalith.Error as error:
                         refused.append(error)
+                megalith.world_destroy(e.world())
+                megalith.layout_destroy(megalith.engine_layout(e))
             fill(index, sample)
 
-        e, data = None, megalith.Dataset(read, count=64, is_thread_safe=is_thread_safe)
+        e, data, lines = None, megalith.Dataset(read, count=64, is_thread_safe=is_thread_safe), []
+        megalith.log_to(lambda line, level: lines.append(line))
         with engine(data) as opened:
             opened.save_checkpoint("busy")
             e, losses = opened, []
@@ -237,6 +240,9 @@ def test_busy():
             assert all(error.status == megalith.ERR_USAGE for error in refused)
             assert losses == expected and not e.is_busy()
             e = None
+        for name in ("mega_world_destroy", "mega_layout_destroy"):
+            assert any(f"{name}: still used by" in line for line in lines), lines
+        megalith.log_to(None)
 
 
 def test_labels():

@@ -62,19 +62,27 @@ static bool may_tell(const mega_world *w, double now)
            atomic_compare_exchange_strong(&w->page->first_report_ms, &told, ms);
 }
 
+/* The function of the program may call anything, but must not destroy the world that waits. */
+static void stall_tell_program(mega_world *w, bool is_over, const char *text)
+{
+    mega_users_add(&w->users, 1);
+    w->report(w->report_user, is_over, text);
+    mega_users_add(&w->users, -1);
+}
+
 static void stall_tell(const comm_op *op, double now)
 {
     mega_world *w = op->comm->world;
     mega_buffer text = {0};
     w->watch.is_reported = true;
     if (!may_tell(w, now)) {
-        if (w->report != NULL) w->report(w->report_user, false, NULL);
+        if (w->report != NULL) stall_tell_program(w, false, NULL);
         return;
     }
     stall_put_report(&text, op);
     mega_buffer_printf(&text, "\n  the run keeps waiting; --distributed-timeout-minutes (%.4g) is the limit",
                        w->timeout_s / 60);
-    if (w->report != NULL) w->report(w->report_user, false, text.failed ? NULL : text.data);
+    if (w->report != NULL) stall_tell_program(w, false, text.failed ? NULL : text.data);
     else if (!text.failed)
         mega_warn("%s", text.data);
     mega_buffer_fini(&text);
@@ -157,7 +165,7 @@ void stall_begin(mega_world *w, double now)
 
 void stall_wait_ended(mega_world *w)
 {
-    if (w->watch.is_reported && w->report != NULL) w->report(w->report_user, true, NULL);
+    if (w->watch.is_reported && w->report != NULL) stall_tell_program(w, true, NULL);
     w->watch.is_reported = false;
 }
 

@@ -103,6 +103,27 @@ static void rows_are_those_of_megatron(void **state)
     mega_gpt_data_destroy(d);
 }
 
+/* What an engine says of the data set that it reads. */
+static void data_in_use_are_not_destroyed(void **state)
+{
+    (void)state;
+    mega_gpt_data *d = open_data(make_data("a", 0), 1, 50);
+    mega_sampled order = {.dataset = mega_dataset_gpt(d)};
+    need(mega_sampler_create(MEGA_SAMPLER_SINGLE, 100, 1, 1, &order.sampler));
+    const mega_dataset set = mega_dataset_sampled(&order);
+    mega_batch *b = make_batch(4);
+    set.use(set.user, 1);
+    mega_gpt_data_destroy(d);
+    assert_non_null(strstr(mega_error_message(), "mega_gpt_data_destroy: still used by an engine"));
+    mega_sampler_destroy(order.sampler);
+    assert_non_null(strstr(mega_error_message(), "mega_sampler_destroy: still used by an engine"));
+    need(mega_dataset_fill(&set, 7, b));
+    set.use(set.user, -1);
+    mega_batch_destroy(b);
+    mega_sampler_destroy(order.sampler);
+    mega_gpt_data_destroy(d);
+}
+
 enum { ROWS = 100, THREADS = 4, FILLS = 300 };
 
 typedef struct reading {
@@ -250,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_those_of_megatron),
+        cmocka_unit_test(data_in_use_are_not_destroyed),
         cmocka_unit_test(threads_read_at_the_same_time),
         cmocka_unit_test(the_hash_is_of_content_and_order),
         cmocka_unit_test(what_cannot_be_read_is_refused),

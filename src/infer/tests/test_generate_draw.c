@@ -168,6 +168,64 @@ static void a_signal_stops_behind_the_token(void **state)
     mega_team_destroy(team);
 }
 
+typedef struct caller {
+    mega_generator *g;
+    mega_generation *text;
+    const mega_generation_rules *rules;
+    int refused;
+} caller;
+
+static bool call_again(void *user)
+{
+    caller *c = user;
+    const mega_beam_options beams = {.width = 1, .stop = -1};
+    mega_beam_text found = {.tokens = c->text->tokens};
+    int count;
+    c->refused += mega_generator_run(c->g, c->text, 1, c->rules) == MEGA_ERR_USAGE &&
+                  strstr(mega_error_message(), "the generator is busy with mega_generator_") != NULL;
+    c->refused += mega_generator_beams(c->g, c->text->prompt, 1, NEW, &beams, &found, &count) == MEGA_ERR_USAGE;
+    mega_generator_destroy(c->g);
+    c->refused += strstr(mega_error_message(), "nothing was freed") != NULL;
+    return true;
+}
+
+static bool call_again_for(void *user, int row, int32_t token)
+{
+    return row == 0 && token >= 0 && call_again(user);
+}
+
+static void a_callback_may_not_call_again(void **state)
+{
+    (void)state;
+    generating m;
+    int32_t tokens[2][NEW];
+    int count = 0;
+    model_open(&m, NULL);
+    caller c = {.g = NULL};
+    const mega_generator_options o = {.has_beams = true};
+    need(mega_generator_create(m.engine, &m.language, &o, &c.g));
+    const mega_generation_rules greedy = {.sampling.greedy = true};
+    const mega_generation_rules calling = {.sampling.greedy = true, .token = call_again_for, .user = &c};
+    mega_generation quiet = {.prompt = (const int32_t[]){1}, .prompt_count = 1, .max_new = NEW, .tokens = tokens[0]};
+    mega_generation called = quiet, other = quiet;
+    int32_t others[NEW];
+    called.tokens = tokens[1];
+    other.tokens = others;
+    c.text = &other;
+    c.rules = &greedy;
+    need(mega_generator_run(c.g, &quiet, 1, &greedy));
+    need(mega_generator_run(c.g, &called, 1, &calling));
+    assert_int_equal(c.refused, 3 * NEW);
+    assert_memory_equal(tokens[0], tokens[1], sizeof tokens[0]);
+    const mega_beam_options beams = {.width = 1, .stop = -1, .step = call_again, .user = &c};
+    mega_beam_text found = {.tokens = tokens[1]};
+    need(mega_generator_beams(c.g, quiet.prompt, 1, NEW, &beams, &found, &count));
+    assert_true(c.refused >= 3 * NEW + 3 * (NEW - 1));
+    assert_memory_equal(tokens[0], tokens[1], sizeof tokens[0]);
+    mega_generator_destroy(c.g);
+    generating_close(&m);
+}
+
 static void more_ids_than_the_model_has(void **state)
 {
     (void)state;
@@ -185,8 +243,8 @@ static void more_ids_than_the_model_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_that_are_not_finite), cmocka_unit_test(ids_without_a_text_are_not_drawn),
-        cmocka_unit_test(probabilities_are_the_models), cmocka_unit_test(a_signal_stops_behind_the_token),
-        cmocka_unit_test(more_ids_than_the_model_has)};
+        cmocka_unit_test(logits_that_are_not_finite),    cmocka_unit_test(ids_without_a_text_are_not_drawn),
+        cmocka_unit_test(probabilities_are_the_models),  cmocka_unit_test(a_signal_stops_behind_the_token),
+        cmocka_unit_test(a_callback_may_not_call_again), cmocka_unit_test(more_ids_than_the_model_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

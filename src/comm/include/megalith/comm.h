@@ -39,7 +39,8 @@ typedef struct mega_world_options {
  * MEGA_ERR_UNSUPPORTED if this build has no MPI and a launcher or a communicator asks for it; MEGA_ERR_COMM if MPI
  * fails or was finalized; MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_world_create(const mega_world_options *options, mega_world **out);
-/* Collective, after success. Destroy its layouts first. Waits for the other ranks. */
+/* Collective, after success. Waits for the other ranks. Destroy its engines, generators and layouts first: while there
+ * is one, or a stall is being reported, this does nothing but warn. */
 void mega_world_destroy(mega_world *world);
 /* Call after a failure that the other ranks do not know of: ends the processes of all ranks; the launcher exits with
  * `exit_status`. Does not return if there are several ranks. */
@@ -207,7 +208,8 @@ typedef struct mega_layout_sizes {
 /* Returns MEGA_ERR_USAGE if the sizes do not divide the world; the message lists sizes that do. `world` is borrowed;
  * NULL: one rank. */
 MEGA_CHECK_RESULT mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out);
-/* Before the device is closed to which mega_layout_connect has connected it. */
+/* Before the device is closed to which mega_layout_connect has connected it. Does nothing but warn if it is an engine's
+ * (mega_engine_layout). */
 void mega_layout_destroy(mega_layout *layout);
 /* Collective over the world: lets the devices of the ranks make exchanges of their memory themselves (NCCL), if each
  * rank has one of its own and its library was found. A wait for such an exchange returns at once: what the device is

@@ -58,6 +58,9 @@ typedef struct mega_dataset {
     /* Samples of each epoch's permutation that are read; the rest of it is dropped. 0: all of them. With
      * --dataloader-drop-last the engine sets it to the whole global batches in `count`. */
     int64_t epoch;
+    /* Optional: called with 1 when an engine or a read of a batch begins to use the data set, and with -1 when it has
+     * ended, on any thread. Between the two, what `user` points to must stay. */
+    void (*use)(void *user, int change);
 } mega_dataset;
 
 /* Returns the index of the n-th sample of a run, n >= 0 (-1 with a message if n or the data set is wrong). Each epoch

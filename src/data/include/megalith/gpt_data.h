@@ -70,7 +70,7 @@ bool mega_blend_is_by_size(const char *const *args, int n);
  * blend those of its first members. Returns
  * MEGA_ERR_NOT_FOUND, MEGA_ERR_FORMAT, MEGA_ERR_USAGE, MEGA_ERR_MEMORY or MEGA_ERR_INTERRUPTED. */
 MEGA_CHECK_RESULT mega_status mega_gpt_data_build(const mega_gpt_data_options *o, mega_gpt_data *out[MEGA_SPLIT_COUNT]);
-void mega_gpt_data_destroy(mega_gpt_data *d);
+void mega_gpt_data_destroy(mega_gpt_data *d); /* does nothing but warn while an engine uses it */
 
 /* Concatenates the samples of the parts into one data set and takes the parts over, even on failure. All parts must be
  * of the same data, whose hash is the first part's. Returns MEGA_ERR_MEMORY. */
@@ -148,7 +148,7 @@ MEGA_CHECK_RESULT mega_status mega_sampler_create(mega_sampler_type type, int64_
 MEGA_CHECK_RESULT mega_status mega_sampler_create_drop_last(mega_sampler_type type, int64_t total, int64_t batch,
                                                             mega_sampler **out);
 size_t mega_sampler_bytes(mega_sampler_type type, int64_t total); /* upper limit of the memory of such a sampler */
-void mega_sampler_destroy(mega_sampler *s);
+void mega_sampler_destroy(mega_sampler *s);                       /* does nothing but warn while an engine uses it */
 /* consumed: number of samples before this one since the run began. Any thread may call it. It keeps the permutation of
  * one epoch, so every change of the epoch costs computing one. Returns MEGA_ERR_USAGE past the end. */
 MEGA_CHECK_RESULT mega_status mega_sampler_index(mega_sampler *s, int64_t consumed, int64_t *out_index);

@@ -39,8 +39,9 @@
  * Callbacks: the functions of a data set, a custom op, an optimizer, a schedule. While a call of the engine runs, the
  * engine is busy, and for the thread that reads ahead it always is. A busy engine answers the functions under
  * "queries", mega_engine_param_info, the names and sizes of metrics, outputs and memory; every other call returns
- * MEGA_ERR_USAGE (or NULL), changes nothing and does not communicate. mega_engine_destroy does nothing then but warn.
- * The call that runs is not affected. */
+ * MEGA_ERR_USAGE (or NULL), changes nothing and does not communicate. mega_engine_destroy does nothing then but warn;
+ * so do, until the engine is destroyed, the functions that destroy its world, layout, team and training data. The call
+ * that runs is not affected. */
 #ifndef MEGALITH_ENGINE_H
 #define MEGALITH_ENGINE_H
 

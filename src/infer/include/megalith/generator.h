@@ -166,7 +166,9 @@ typedef struct mega_beam_text {
 MEGA_CHECK_RESULT mega_status mega_generator_beams(mega_generator *g, const int32_t *prompt, int64_t prompt_count,
                                                    int64_t max_new, const mega_beam_options *options,
                                                    mega_beam_text *texts, int *count);
-void mega_generator_destroy(mega_generator *g); /* NULL is allowed */
+/* NULL is allowed. In a callback of one of the two calls above, which cannot be made there either, it does nothing but
+ * warn. */
+void mega_generator_destroy(mega_generator *g);
 
 #ifdef __cplusplus
 }
