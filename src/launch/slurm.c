@@ -178,6 +178,19 @@ static void refuse_components(launch_plan *p)
         }
 }
 
+/* accelerate's --num_processes N alone means one host, so that the others of an allocation would be idle without a
+ * word. */
+static void say_what_starts(const launch_plan *p, const allocation *a, const char *from)
+{
+    const char *ranks = p->world == 1 ? "" : "s", *say = from == NULL || strchr(from, ' ') != NULL ? "" : "s";
+    if (from != NULL)
+        fprintf(stderr, "megalith launch: Slurm: %d rank%s on %lld host%s, as %s say%s\n", p->world, ranks,
+                (long long)p->nodes, p->nodes == 1 ? "" : "s", from, say);
+    else if (p->nodes < a->nodes)
+        fprintf(stderr, "megalith launch: Slurm: %d rank%s on %lld of the allocation's %lld hosts\n", p->world, ranks,
+                (long long)p->nodes, (long long)a->nodes);
+}
+
 void launch_slurm_use(launch_plan *p)
 {
     allocation a = {0};
@@ -212,10 +225,7 @@ void launch_slurm_use(launch_plan *p)
                           "give --nnodes N and --nproc_per_node N");
     if (p->mistakes.size > 0) return;
     count_ranks(p, &a, &from);
-    if (from != NULL && p->mistakes.size == 0)
-        fprintf(stderr, "megalith launch: Slurm: %d rank%s on %lld host%s, as %s say%s\n", p->world,
-                p->world == 1 ? "" : "s", (long long)p->nodes, p->nodes == 1 ? "" : "s", from,
-                strchr(from, ' ') != NULL ? "" : "s");
+    if (p->mistakes.size == 0) say_what_starts(p, &a, from);
 }
 
 /* ---- in a rank ---- */

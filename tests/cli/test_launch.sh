@@ -80,6 +80,9 @@ while IFS='|' read -r words variables arguments; do
     case "$variables" in *TASKS*) [ -n "$arguments" ] ||
         grep -q "^megalith launch: Slurm: [0-9]* ranks\? on [0-9]* hosts\?, as SLURM_" err ||
         note "$variables: nothing is said" ;; esac
+    case "$words $arguments" in *--nodes=1+*_per_node* | *--nodes=1+*--num_processes*)
+        grep -q "on 1 of the allocation's [23] hosts" err ||
+            note "$variables $arguments: hosts without ranks are not named" ;; esac
 done <<'TABLE'
 --nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NTASKS=8|
 --nodes=2+--ntasks=8+--ntasks-per-node=4|SLURM_NPROCS=8|
@@ -95,6 +98,7 @@ done <<'TABLE'
 --nodes=2+--ntasks=6+--ntasks-per-node=3|SLURM_NTASKS=8|--nproc_per_node 3
 --nodes=1+--ntasks=4+--ntasks-per-node=4|SLURM_NTASKS=8|--nnodes 1
 --nodes=1+--ntasks=2+--ntasks-per-node=2|SLURM_JOB_NUM_NODES=3 SLURM_TASKS_PER_NODE=4(x2),3|--nnodes 1 --nproc_per_node 2
+--nodes=1+--ntasks=8+--ntasks-per-node=8|SLURM_NTASKS=2|--num_processes 8
 --nodes=1+--ntasks=1|SLURM_JOB_NUM_NODES=1 SLURM_NTASKS=1|
 TABLE
 while IFS='|' read -r message variables arguments; do
