@@ -166,6 +166,15 @@ mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes
     return st;
 }
 
+int mega_layout_level(const mega_layout *l, const mega_comm *comm)
+{
+    const mega_comm *const inner[] = {l->tp.comm, l->cp.comm, l->ep.comm, l->dp.comm, l->pp.comm};
+    const int levels = (int)(sizeof inner / sizeof *inner);
+    for (int i = 0; i < levels; i++)
+        if (comm == inner[i]) return i;
+    return comm == l->pp_back.comm ? levels - 1 : levels;
+}
+
 void mega_layout_destroy(mega_layout *layout)
 {
     layout_block *b = (layout_block *)layout;

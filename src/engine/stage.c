@@ -87,17 +87,35 @@ static bool are_awaited(stage_buffer *const *list)
     return false;
 }
 
-static mega_status stage_post_values(engine_stage *s, stage_buffer *const *list, int stream)
+static const char *const stream_name[] = {[FORWARD] = "activation", [BACKWARD] = "gradient"};
+
+static mega_status stage_message_start(engine_stage *s, stage_buffer *b, int stream, bool is_sent)
 {
     const mega_layout *l = s->layout;
+    mega_comm *comm = stream == FORWARD ? l->pp.comm : l->pp_back.comm;
+    const char *name = stream_name[stream];
+    const int peer = stage_neighbour(s, is_sent == (stream == FORWARD) ? 1 : -1);
+    if (s->order != NULL) {
+        mega_order_start(s->order, name, stream, is_sent, &b->listed);
+        return MEGA_OK;
+    }
+    return is_sent ? mega_comm_send_start(comm, name, peer, b->data, b->bytes, &b->request)
+                   : mega_comm_receive_start(comm, name, peer, b->data, b->bytes, &b->request);
+}
+
+static mega_status stage_message_wait(engine_stage *s, stage_buffer *b)
+{
+    if (s->order == NULL) return mega_comm_wait(&b->request);
+    mega_order_await(s->order, stream_name[b->listed.way], &b->listed);
+    return MEGA_OK;
+}
+
+static mega_status stage_post_values(engine_stage *s, stage_buffer *const *list, int stream)
+{
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
-        stage_buffer *b = list[v];
-        if (b == NULL) continue;
-        b->is_awaited = true;
-        MEGA_TRY(stream == FORWARD ? mega_comm_receive_start(l->pp.comm, "activation", stage_neighbour(s, -1), b->data,
-                                                             b->bytes, &b->request)
-                                   : mega_comm_receive_start(l->pp_back.comm, "gradient", stage_neighbour(s, 1),
-                                                             b->data, b->bytes, &b->request));
+        if (list[v] == NULL) continue;
+        list[v]->is_awaited = true;
+        MEGA_TRY(stage_message_start(s, list[v], stream, false));
     }
     return MEGA_OK;
 }
@@ -134,8 +152,8 @@ mega_status stage_before(engine_stage *s, const mega_schedule_pass *x)
         stage_buffer *in = messages_into(s, x)[v], *out = messages_from(s, x)[v];
         MEGA_ASSERT(in == NULL || in->is_awaited, "chunk %d, micro-batch %d: its message was never awaited", x->chunk,
                     x->micro_batch);
-        if (in != NULL) MEGA_TRY(mega_comm_wait(&in->request));
-        if (out != NULL) MEGA_TRY(mega_comm_wait(&out->request));
+        if (in != NULL) MEGA_TRY(stage_message_wait(s, in));
+        if (out != NULL) MEGA_TRY(stage_message_wait(s, out));
     }
     return MEGA_OK;
 }
@@ -148,15 +166,10 @@ static void stage_release(stage_buffer *const *list)
 
 mega_status stage_after(engine_stage *s, const mega_schedule_pass *x)
 {
-    const mega_layout *l = s->layout;
     const stage_slot *at = stage_slot_of(s, x);
     for (int v = 0; v < MEGA_FLOW_VALUES; v++) {
         stage_buffer *b = messages_from(s, x)[v];
-        if (b == NULL) continue;
-        MEGA_TRY(x->forward ? mega_comm_send_start(l->pp.comm, "activation", stage_neighbour(s, 1), b->data, b->bytes,
-                                                   &b->request)
-                            : mega_comm_send_start(l->pp_back.comm, "gradient", stage_neighbour(s, -1), b->data,
-                                                   b->bytes, &b->request));
+        if (b != NULL) MEGA_TRY(stage_message_start(s, b, x->forward ? FORWARD : BACKWARD, true));
     }
     if (!x->forward || s->forward_only) {
         stage_release(at->buffer[MEGA_BORDER_INPUT]);
@@ -167,6 +180,19 @@ mega_status stage_after(engine_stage *s, const mega_schedule_pass *x)
 
 mega_status stage_end(engine_stage *s)
 {
-    for (int i = 0; i < s->buffers; i++) MEGA_TRY(mega_comm_wait(&s->buffer[i].request));
+    for (int i = 0; i < s->buffers; i++) MEGA_TRY(stage_message_wait(s, &s->buffer[i]));
     return MEGA_OK;
+}
+
+mega_status stage_list(engine_stage *s, const mega_schedule_pass *pass, int64_t count, mega_order *order)
+{
+    s->order = order;
+    mega_status st = stage_begin(s, pass, count);
+    for (int64_t i = 0; i < count && st == MEGA_OK; i++) {
+        st = stage_before(s, &pass[i]);
+        if (st == MEGA_OK) st = stage_after(s, &pass[i]);
+    }
+    if (st == MEGA_OK) st = stage_end(s);
+    s->order = NULL;
+    return st;
 }

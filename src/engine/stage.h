@@ -8,6 +8,7 @@
 #define MEGALITH_STAGE_H
 
 #include "megalith/comm.h"
+#include "megalith/exchange_order.h"
 #include "megalith/model_parts.h"
 #include "megalith/pipeline.h"
 #include "megalith/program.h"
@@ -26,7 +27,8 @@ typedef struct stage_buffer {
     void *data;
     int64_t bytes;
     mega_request request;
-    bool is_awaited; /* reserved for an incoming message, until the backward pass has read it */
+    mega_ordered listed; /* in the place of `request` while messages are only listed */
+    bool is_awaited;     /* reserved for an incoming message, until the backward pass has read it */
 } stage_buffer;
 
 /* The buffers of one slot of one chunk, by value of the flow; slots may share buffers. NULL: the program has no such
@@ -45,6 +47,7 @@ typedef struct engine_stage {
     int buffers;
     int chunks, slots; /* slots: maximum over the chunks */
     bool forward_only;
+    mega_order *order; /* not NULL: messages are listed there, and not made */
 } engine_stage;
 
 /* Finds the buffers of the programs of one kind, which are allocated. Without a pipeline there are no messages. slots:
@@ -62,5 +65,7 @@ mega_status stage_before(engine_stage *s,
                          const mega_schedule_pass *x); /* waits for the inputs of x and for its free output buffers */
 mega_status stage_after(engine_stage *s, const mega_schedule_pass *x); /* sends what x computed */
 mega_status stage_end(engine_stage *s);                                /* waits for all sends */
+/* Adds to the order what such a run would start and wait for. Makes no message. */
+mega_status stage_list(engine_stage *s, const mega_schedule_pass *pass, int64_t count, mega_order *order);
 
 #endif

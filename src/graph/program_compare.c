@@ -6,11 +6,17 @@
 
 #include <stdio.h>
 
-/* Returns whether the instruction starts a collective or the exchange of a bucket over `comm`. */
-static bool is_met_in(const instruction *op, const mega_comm *comm)
+/* Returns whether the instruction starts a collective or the exchange of a bucket. */
+static bool starts_exchange(const instruction *op)
 {
-    return (mega_op_is_collective(op->kind) || op->kind == OP_REDUCE_START || op->kind == OP_GATHER_START) &&
-           op->attr.axis.comm == comm;
+    return mega_op_is_collective(op->kind) || op->kind == OP_REDUCE_START || op->kind == OP_GATHER_START;
+}
+
+/* Over `comm`, or over a group of a higher level. */
+static bool is_compared_in(const mega_program *p, const instruction *op, const mega_comm *comm)
+{
+    const mega_layout *l = p->g->layout;
+    return starts_exchange(op) && mega_layout_level(l, op->attr.axis.comm) >= mega_layout_level(l, comm);
 }
 
 typedef struct moved {
@@ -33,7 +39,7 @@ size_t mega_program_largest_collective(const mega_program *p, const mega_comm *c
     size_t most = 0;
     for (int i = 0; i < p->g->num_ops; i++) {
         const instruction *op = &p->g->op[i];
-        if (!is_met_in(op, comm)) continue;
+        if (!starts_exchange(op) || op->attr.axis.comm != comm) continue;
         const moved m = moved_by(p, op);
         const bool is_part = op->kind == OP_ALL_GATHER || op->kind == OP_REDUCE_SCATTER;
         const size_t bytes = (size_t)m.count * mega_dtype_size(m.dtype) * (is_part ? (size_t)mega_comm_size(comm) : 1);
@@ -42,11 +48,11 @@ size_t mega_program_largest_collective(const mega_program *p, const mega_comm *c
     return most;
 }
 
-/* Returns the i-th such instruction over `comm`, or NULL after the last. */
+/* Returns the i-th such instruction, or NULL after the last. */
 static const instruction *collectives_find(const mega_program *p, const mega_comm *comm, int64_t i)
 {
     for (int k = 0; k < p->g->num_ops; k++)
-        if (is_met_in(&p->g->op[k], comm) && i-- == 0) return &p->g->op[k];
+        if (is_compared_in(p, &p->g->op[k], comm) && i-- == 0) return &p->g->op[k];
     return NULL;
 }
 
@@ -56,9 +62,11 @@ static uint64_t collectives_hash(const mega_program *p, const mega_comm *comm, i
     int64_t count = 0;
     for (int k = 0; k < p->g->num_ops && count < most; k++) {
         const instruction *op = &p->g->op[k];
-        if (!is_met_in(op, comm)) continue;
+        if (!is_compared_in(p, op, comm)) continue;
         const moved m = moved_by(p, op);
-        const int64_t row[] = {op->kind, op->backward, m.count, m.dtype, op->attr.reduce};
+        const bool is_own = op->attr.axis.comm == comm; /* ranks may have other sizes in other groups */
+        const int64_t row[] = {op->kind, op->backward,    is_own ? m.count : 0,
+                               m.dtype,  op->attr.reduce, mega_layout_level(p->g->layout, op->attr.axis.comm)};
         hash = mega_hash64(hash, row, sizeof row);
         count++;
     }
@@ -84,12 +92,13 @@ static void describe_call(const void *list, int64_t i, char out[MEGA_COMPARED_TE
     const instruction *op = collectives_find(c->p, c->comm, i);
     const moved m = moved_by(c->p, op);
     const char *way = op->backward ? "backward" : "forward", *name = mega_op_table[op->kind]->name;
+    const char *group = mega_comm_name(op->attr.axis.comm);
     if (mega_op_is_bucket(op->kind))
-        snprintf(out, MEGA_COMPARED_TEXT, "%s (bucket %d) of %lld %s, %s", name, op->attr.bucket, (long long)m.count,
-                 mega_dtype_name(m.dtype), way);
+        snprintf(out, MEGA_COMPARED_TEXT, "%s over %s (bucket %d) of %lld %s, %s", name, group, op->attr.bucket,
+                 (long long)m.count, mega_dtype_name(m.dtype), way);
     else
-        snprintf(out, MEGA_COMPARED_TEXT, "%s (%s) of %lld %s in \"%s\", %s", name, op->attr.what, (long long)m.count,
-                 mega_dtype_name(m.dtype), op->scope, way);
+        snprintf(out, MEGA_COMPARED_TEXT, "%s over %s (%s) of %lld %s in \"%s\", %s", name, group, op->attr.what,
+                 (long long)m.count, mega_dtype_name(m.dtype), op->scope, way);
 }
 
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm)

@@ -4,11 +4,13 @@
  * pass: the last rank comes once all others have been told that they wait for it
  * cycle: each rank waits for a message that no rank sends
  * program: rank 1 has a different program; buckets: different buckets; schedule: a different schedule
+ * order: rank 1 starts collectives of two groups in the other order; group: one over the other group; meet: it makes
+ * sums over a group in the other order
  * fail: rank 2 fails while the others wait elsewhere; count, kind, number: rank 1 makes different calls
  * leave: rank 1 fails and exits, and the launcher does not end the others
  * setup: rank 1 fails while the others are in a collective over the world */
 #include "engine_run.h"
-#include "megalith/comm.h"
+#include "megalith/exchange_order.h"
 #include "megalith/program.h"
 #include "megalith/record.h"
 
@@ -64,6 +66,45 @@ static mega_status compare_programs(mega_layout *l, int64_t rows)
     return st;
 }
 
+/* Two by two ranks. A sum over tp and one over dp are in no order by themselves; on rank 1 they come the other way
+ * round, or (is_group) both are over dp. */
+static mega_status compare_groups(mega_world *world, bool is_group)
+{
+    const int64_t dim[2] = {4, 8};
+    const mega_program_options o = {.name = "planted"};
+    const bool other = mega_world_rank(world) == 1;
+    mega_layout *l;
+    mega_graph *g;
+    mega_program *p;
+    MEGA_TRY(mega_layout_create(world, &(mega_layout_sizes){.tp = 2}, &l));
+    MEGA_TRY(mega_graph_create(MEGA_F32, NULL, l, &g));
+    const mega_axis *const axis[2] = {other ? &l->dp : &l->tp, other && !is_group ? &l->tp : &l->dp};
+    const mega_tensor x = mega_graph_input(g, "x", MEGA_F32, 2, dim), y = mega_graph_input(g, "y", MEGA_F32, 2, dim);
+    mega_graph_output(g, mega_op_reduce_from_group(g, x, axis[0]), "a");
+    mega_graph_output(g, mega_op_reduce_from_group(g, y, axis[1]), "b");
+    MEGA_TRY(mega_program_build(g, &o, &p));
+    mega_status st = mega_program_compare_collectives(p, l->tp.comm);
+    if (st == MEGA_OK) st = mega_program_compare_collectives(p, l->dp.comm);
+    mega_program_destroy(p);
+    st = mega_comm_agree(mega_world_comm(world), st);
+    mega_layout_destroy(l);
+    return st;
+}
+
+/* All ranks meet twice; rank 1 the other way round. */
+static mega_status compare_meetings(const mega_layout *l)
+{
+    static const char *const name[] = {"sum of losses", "sum of norms"};
+    mega_order order = {.item = NULL};
+    for (int i = 0; i < 2; i++) {
+        const int which = l->world.rank == 1 ? 1 - i : i;
+        mega_order_meet(&order, name[which], l->world.size, (uint64_t)which + 1);
+    }
+    const mega_status st = mega_order_check(&order, l->world.comm);
+    mega_order_fini(&order);
+    return st;
+}
+
 /* Compares engines: on rank 1 the buckets differ (data parallel, ZeRO 2), or there are more micro-batches (a
  * pipeline). */
 static mega_status compare_engines(mega_world *world, bool is_pipeline)
@@ -115,6 +156,8 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
         MEGA_TRY(compare_programs(l, 4));
         return compare_programs(l, me == 1 ? 6 : 4);
     }
+    if (strcmp(how, "order") == 0 || strcmp(how, "group") == 0) return compare_groups(world, strcmp(how, "group") == 0);
+    if (strcmp(how, "meet") == 0) return compare_meetings(l);
     if (strcmp(how, "buckets") == 0 || strcmp(how, "schedule") == 0)
         return compare_engines(world, strcmp(how, "schedule") == 0);
     if (strcmp(how, "leave") == 0 && me == 1) {

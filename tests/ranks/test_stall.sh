@@ -170,9 +170,21 @@ fi
 start program
 ended 15
 say "group dp: its ranks have different planted programs, from collective 2 on:"
-say "rank 0 of the group: all_reduce \(activation\) of 32 f32 in "
-say "rank 1 of the group: all_reduce \(activation\) of 48 f32 in "
+say "rank 0 of the group: all_reduce over dp \(activation\) of 32 f32 in "
+say "rank 1 of the group: all_reduce over dp \(activation\) of 48 f32 in "
 [ "$(grep -c 'of the group: ' run.log)" -eq 2 ] || fail "ranks that do not differ are told"
+for how in order group; do
+    start $how
+    ended 15
+    say "group tp: its ranks have different planted programs, from collective 1 on:"
+    say "rank 0 of the group: all_reduce over tp \(activation\) of 32 f32 in "
+    say "rank 1 of the group: all_reduce over dp \(activation\) of 32 f32 in "
+done
+start meet
+ended 15
+say "group world: its ranks would wait for each other for ever:"
+say "rank 0 waits for 4 ranks to meet in sum of losses, after 0 of its 2 starts and waits"
+say "rank 1 waits for 4 ranks to meet in sum of norms, after 0 of its 2 starts and waits"
 start buckets
 ended 15
 say "group world: its ranks have different options in mega_engine_create:"

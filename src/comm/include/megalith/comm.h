@@ -208,6 +208,11 @@ typedef struct mega_layout_sizes {
 /* Returns MEGA_ERR_USAGE if the sizes do not divide the world; the message lists sizes that do. `world` is borrowed;
  * NULL: one rank. */
 MEGA_CHECK_RESULT mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes, mega_layout **out);
+/* Where a group stands from the innermost (tp) to that of all ranks. All ranks come to an end of their collectives if
+ * those of each group have, of the collectives over it and over groups of higher levels, the same list: then what came
+ * before a collective, of all levels from the highest to the lowest, is one order for all groups. Messages of a
+ * pipeline need another check (megalith/exchange_order.h). */
+int mega_layout_level(const mega_layout *layout, const mega_comm *comm);
 /* Before the device is closed to which mega_layout_connect has connected it. Does nothing but warn if it is an engine's
  * (mega_engine_layout). */
 void mega_layout_destroy(mega_layout *layout);

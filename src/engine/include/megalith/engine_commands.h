@@ -105,9 +105,10 @@ const mega_params *mega_engine_whole(const mega_engine *e);      /* parameter re
 const mega_model_parts *mega_engine_parts(const mega_engine *e); /* the parts of the whole model */
 mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 
-/* Collective over the world. Checks that the ranks of each group have programs that make the same calls; otherwise they
- * would wait for each other. */
-mega_status mega_engine_compare_ranks(const mega_engine *e);
+/* Collective over the world. Checks that the ranks of each group make the same exchanges, and that there is one order
+ * of those of all groups; otherwise they would wait for each other. Call it after mega_engine_allocate: before, the
+ * stages of a pipeline are compared with their neighbours only. */
+mega_status mega_engine_compare_ranks(mega_engine *e);
 
 /* ---- generation ---- */
 

@@ -204,8 +204,9 @@ typedef struct mega_program_cost {
 void mega_program_cost_get(const mega_program *p, mega_program_cost *out);
 /* Writes the program as a table for people to read. */
 mega_status mega_program_print(const mega_program *p, mega_buffer *out);
-/* Collective over comm. Checks that all its ranks will make the same collective calls. If not, every rank fails and
- * reports the first call that differs, with the call of each rank. */
+/* Collective over comm. Checks that all its ranks will make the same collective calls over it and over groups of higher
+ * levels (mega_layout_level), in one order. If not, every rank fails and reports the first call that differs, with the
+ * call of each rank. */
 mega_status mega_program_compare_collectives(const mega_program *p, mega_comm *comm);
 /* Returns the bytes, of all ranks of comm together, of the largest collective that an instruction starts over it. */
 size_t mega_program_largest_collective(const mega_program *p, const mega_comm *comm);

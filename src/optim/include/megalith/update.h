@@ -7,6 +7,7 @@
 #ifndef MEGALITH_UPDATE_H
 #define MEGALITH_UPDATE_H
 
+#include "megalith/exchange_order.h"
 #include "megalith/kernels.h"
 #include "megalith/optim.h"
 #include "megalith/profile.h"
@@ -68,6 +69,10 @@ mega_update_step *mega_update_step_block(mega_update *u);
  * of the library. */
 bool mega_update_can_defer_check(const mega_update *u);
 int mega_update_num_instructions(const mega_update *u);
+/* Collective over comm. As mega_program_compare_collectives, of the instructions that communicate. */
+MEGA_CHECK_RESULT mega_status mega_update_compare(const mega_update *u, mega_comm *comm);
+/* Adds what it does over the stages of a pipeline to the order. */
+void mega_update_list(const mega_update *u, mega_order *order);
 /* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
  * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
  * nothing was updated or counted, and it returns MEGA_OK, but MEGA_ERR_USAGE for MEGA_UPDATE_NUMBERS_ARE_WRONG: a
