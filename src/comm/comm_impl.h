@@ -173,8 +173,9 @@ struct mega_world {
     /* operations of devices that were waited for and may not be done: the first that is not is what a device waits in.
      * -1: none; `next` of an operation leads on */
     int awaited, last_awaited, num_awaited;
-    bool device_waits;   /* the host waits for a device, and its record says so ... */
-    double device_began; /* ... since then */
+    const comm_op *connecting; /* devices are being connected: what that waits for, in place of an operation */
+    bool device_waits;         /* the host waits for a device, and its record says so ... */
+    double device_began;       /* ... since then */
     mega_stall_report *report;
     void *report_user;
     mega_users users; /* engines, layouts; a report that runs */

@@ -70,7 +70,8 @@ mega_status comm_devices_start(comm_op *op, int place)
                                 .peer = op->kind == COMM_SEND      ? 1
                                         : op->kind == COMM_RECEIVE ? 0
                                                                    : op->peer,
-                                .place = place};
+                                .place = place,
+                                .is_timed = op->began > 0};
     op->state = COMM_OF_DEVICE;
     op->moved = mega_time_now();
     return device->exchanges->start(device, device_group_of(op), &what);
@@ -84,8 +85,12 @@ mega_status comm_devices_retire(mega_world *w)
         bool is_done;
         MEGA_TRY(device->exchanges->is_done(device, w->awaited, &is_done));
         if (!is_done) return MEGA_OK;
-        op->moved = mega_time_now();
-        if (w->log != NULL) comm_log_add(op, 0);
+        if (w->log != NULL && op->began > 0) {
+            double seconds;
+            MEGA_TRY(device->exchanges->seconds(device, w->awaited, &seconds));
+            op->moved = op->began + seconds;
+            comm_log_add(op, 0);
+        }
         op->state = COMM_FREE;
         w->awaited = op->next;
         w->num_awaited--;
@@ -129,10 +134,11 @@ int comm_devices_missing(const comm_op *op, int *ranks, int most)
 
 /* ---- waits of the host for its device ---- */
 
-/* The exchange in which a device waits: the first that its later work waits for, else one that was started; NULL: the
+/* The exchange in which a device waits, or the host for the device's library: the first that its later work waits for, else one that was started; NULL: the
  * device does not wait for other ranks. */
 static const comm_op *op_of_device(const mega_world *w)
 {
+    if (w->connecting != NULL) return w->connecting;
     if (w->awaited >= 0) return &w->op[w->awaited];
     for (int i = 0; i < w->used; i++)
         if (w->op[i].state == COMM_OF_DEVICE) return &w->op[i];
@@ -308,6 +314,30 @@ static mega_status send_ids(device_links *all)
     return MEGA_OK;
 }
 
+/* What a wait for the other ranks of a link is reported as. */
+static comm_op connecting_op(const device_link *l)
+{
+    const bool sends = l->rank == 0;
+    mega_comm *c = l->comm;
+    return (comm_op){.kind = l->lane == LANE_COLLECTIVES ? COMM_BARRIER
+                             : sends                     ? COMM_SEND
+                                                         : COMM_RECEIVE,
+                     .state = COMM_OF_DEVICE,
+                     .comm = c,
+                     .name = "connecting devices",
+                     .peer = neighbour(c, sends ? c->forth : -c->forth)};
+}
+
+static mega_status open_group(const device_link *l, mega_device *device, const char *name)
+{
+    mega_world *w = l->comm->world;
+    const comm_op op = connecting_op(l);
+    w->connecting = &op;
+    const mega_status st = device->exchanges->group_open(device, name, l->id, l->ranks, l->rank, l->lane, l->group);
+    w->connecting = NULL;
+    return st;
+}
+
 static mega_status open_groups(const device_links *all, mega_device *device)
 {
     char name[MEGA_EXCHANGE_NAME];
@@ -317,7 +347,7 @@ static mega_status open_groups(const device_links *all, mega_device *device)
         else
             snprintf(name, sizeof name, "messages %s of group %s",
                      l->rank == 0 ? "to the next rank" : "from the rank before", l->comm->name);
-        MEGA_TRY(device->exchanges->group_open(device, name, l->id, l->ranks, l->rank, l->lane, l->group));
+        MEGA_TRY(open_group(l, device, name));
     }
     return MEGA_OK;
 }
@@ -331,6 +361,7 @@ static mega_status try_groups(const device_links *all, mega_device *device)
     mega_status st = MEGA_OK;
     for (int i = 0; i < all->count && st == MEGA_OK; i++) {
         const device_link *l = &all->link[i];
+        const comm_op op = connecting_op(l);
         const mega_exchange_kind kind = l->lane == LANE_COLLECTIVES ? MEGA_EXCHANGE_ALL_REDUCE
                                         : l->rank == 0              ? MEGA_EXCHANGE_SEND
                                                                     : MEGA_EXCHANGE_RECEIVE;
@@ -344,8 +375,10 @@ static mega_status try_groups(const device_links *all, mega_device *device)
                                     .place = i};
         st = device->exchanges->start(device, *l->group, &what);
         if (st == MEGA_OK) st = device->exchanges->await(device, i);
+        l->comm->world->connecting = &op;
+        if (st == MEGA_OK) st = mega_device_finish(device);
+        l->comm->world->connecting = NULL;
     }
-    if (st == MEGA_OK) st = mega_device_finish(device);
     mega_device_free(block, NUMBERS * sizeof(float));
     return st;
 }

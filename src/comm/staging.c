@@ -5,6 +5,8 @@
 #include "comm_impl.h"
 #include "megalith/comm_log.h"
 #include "megalith/device_memory.h"
+#include "megalith/log.h"
+#include "megalith/memory.h"
 
 enum { STAGE_ALIGN = 64 };
 
@@ -13,6 +15,7 @@ typedef struct staging_block {
     char *data;          /* NULL: the device was closed */
     size_t bytes;
     bool is_taken;
+    bool is_unpinned;
     bool is_sent; /* a copy of its bytes to the device may not have run yet */
 } staging_block;
 
@@ -40,6 +43,26 @@ static int block_find(const struct comm_staging *s, const mega_device *device, s
     return -1;
 }
 
+/* Other memory does, but more slowly. So a device that fails before its first exchange, and gives no pinned memory from
+ * then on, does not end the run here, where the other ranks would wait, but where ranks agree, with its message. */
+static mega_status take_unpinned(mega_device *device, size_t bytes, staging_block *out)
+{
+    void *data;
+    out->is_unpinned = true;
+    if (mega_device_finish(device) == MEGA_OK)
+        mega_warn("%s; other memory is used, and the copies are slower", mega_error_message());
+    MEGA_TRY(mega_pages_alloc(&data, bytes, "exchanges between ranks"));
+    out->data = data;
+    return MEGA_OK;
+}
+
+static void block_free(const staging_block *b)
+{
+    if (b->is_unpinned) mega_pages_free(b->data, b->bytes);
+    else
+        mega_device_host_free(b->device, b->data, b->bytes);
+}
+
 static mega_status block_add(mega_world *w, mega_device *device, size_t bytes, int *out)
 {
     struct comm_staging *s = w->staging;
@@ -47,8 +70,10 @@ static mega_status block_add(mega_world *w, mega_device *device, size_t bytes, i
         return MEGA_NO_MEMORY("exchanges of a device", "the list of their memory");
     staging_block *b = &s->block[s->count];
     void *data;
-    MEGA_TRY(mega_device_host_alloc(device, &data, bytes, "exchanges between ranks"));
-    *b = (staging_block){.device = device, .data = data, .bytes = bytes};
+    *b = (staging_block){.device = device, .bytes = bytes};
+    if (mega_device_host_alloc(device, &data, bytes, "exchanges between ranks") == MEGA_OK) b->data = data;
+    else
+        MEGA_TRY(take_unpinned(device, bytes, b));
     *out = s->count++;
     return MEGA_OK;
 }
@@ -181,7 +206,7 @@ void mega_comm_forget_device(mega_world *world, const struct mega_device *device
     for (int i = 0; s != NULL && device != NULL && i < s->count; i++) {
         staging_block *b = &s->block[i];
         if (b->device != device || b->data == NULL) continue;
-        mega_device_host_free(b->device, b->data, b->bytes);
+        block_free(b);
         *b = (staging_block){.data = NULL, .is_taken = true};
     }
 }
@@ -190,7 +215,7 @@ void comm_staging_close(mega_world *world)
 {
     struct comm_staging *s = world->staging;
     for (int i = 0; s != NULL && i < s->count; i++)
-        if (s->block[i].device == NULL) mega_device_host_free(NULL, s->block[i].data, s->block[i].bytes);
+        if (s->block[i].device == NULL) block_free(&s->block[i]);
     if (s != NULL) mega_free(s->block);
     mega_free(s);
 }

@@ -37,10 +37,12 @@ static mega_status in_flight_wait(mega_program *p, int place)
 {
     const int i = p->wait[place].instruction;
     const instruction *op = &p->g->op[i];
-    const double began = p->profile != NULL ? mega_time_now() : 0;
+    const bool is_profiled = p->profile != NULL;
+    const mega_profile_moment began =
+        is_profiled ? mega_profile_queued(p->profile, &p->queue) : (mega_profile_moment){0};
     mega_record_scope(mega_comm_record(op->attr.axis.comm), op->scope);
     MEGA_TRY(in_flight_end(p, place));
-    if (p->profile != NULL) mega_profile_wait(p->profile, p->g, i, began, mega_time_now());
+    if (is_profiled) mega_profile_wait(p->profile, p->g, i, began, mega_profile_queued(p->profile, &p->queue));
     return MEGA_OK;
 }
 

@@ -137,19 +137,18 @@ void mega_profile_work(mega_profile *p, const mega_profile_event *e, mega_profil
                                     .is_exchange = e->is_exchange});
 }
 
-void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, double begin, double end)
+void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction_number, mega_profile_moment begin,
+                       mega_profile_moment end)
 {
     const instruction *op = &g->op[instruction_number];
-    profile_add(p, &(profile_event){.kind = PROFILE_WAIT,
-                                    .name = mega_op_table[op->kind]->name,
-                                    .scope = op->scope,
-                                    .phase = phase_of(op),
-                                    .begin = begin,
-                                    .end = end,
-                                    .begin_mark = -1,
-                                    .end_mark = -1,
-                                    .number = instruction_number,
-                                    .is_exchange = true});
+    mega_profile_work(p,
+                      &(mega_profile_event){.name = mega_op_table[op->kind]->name,
+                                            .scope = op->scope,
+                                            .phase = phase_of(op),
+                                            .number = instruction_number,
+                                            .is_wait = true,
+                                            .is_exchange = true},
+                      begin, end);
 }
 
 void mega_profile_idle(mega_profile *p, const char *name, double begin, double end)

@@ -33,6 +33,7 @@ struct mega_profile {
 void mega_profile_instruction(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,
                               mega_profile_moment end);
 /* Records the wait for the collective that this instruction started. begin and end: mega_time_now. */
-void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction, double begin, double end);
+void mega_profile_wait(mega_profile *p, const mega_graph *g, int instruction, mega_profile_moment begin,
+                       mega_profile_moment end);
 
 #endif

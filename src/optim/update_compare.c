@@ -12,11 +12,12 @@ typedef struct update_calls {
     const mega_comm *comm;
 } update_calls;
 
-/* Over `comm`, or over a group of a higher level. */
+/* Over `comm`, or over a group of a higher level. Sums of tied parameters, of which a rank with a slice may have fewer
+ * than others, come before all else: in each pipeline by itself, which mega_update_list looks at. */
 static bool update_is_compared(const update_calls *c, const update_instruction *x)
 {
     const mega_layout *l = c->u->layout;
-    return x->axis != NULL && mega_axis_has_others(x->axis) &&
+    return x->kind != UPDATE_SUM_TIED && x->axis != NULL && mega_axis_has_others(x->axis) &&
            mega_layout_level(l, x->axis->comm) >= mega_layout_level(l, c->comm);
 }
 

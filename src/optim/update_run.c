@@ -294,18 +294,21 @@ mega_status mega_update_wait_bucket(mega_update *u, int bucket)
 {
     mega_request *r = &u->gather[bucket];
     if (r->world == NULL) return MEGA_OK;
-    const mega_profile_moment began = mega_profile_now(u->optimizer->options.queue.team);
+    const mega_queue *queue = &u->optimizer->options.queue;
+    const bool is_profiled = u->profile != NULL;
+    const mega_profile_moment began =
+        is_profiled ? mega_profile_queued(u->profile, queue) : (mega_profile_moment){.at = 0};
     u->pending--;
     const mega_status st = mega_comm_wait(r);
     *r = (mega_request){.world = NULL};
-    if (u->profile != NULL)
+    if (is_profiled)
         mega_profile_work(u->profile,
                           &(mega_profile_event){.name = update_kind_name(UPDATE_PUBLISH),
                                                 .scope = u->scope[bucket],
                                                 .phase = "update",
                                                 .is_wait = true,
                                                 .is_exchange = true},
-                          began, mega_profile_now(u->optimizer->options.queue.team));
+                          began, mega_profile_queued(u->profile, queue));
     return st;
 }
 

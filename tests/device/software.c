@@ -69,6 +69,7 @@ static void calls_choose(void)
 {
     software.fails = chosen(getenv("MEGA_SOFTWARE_CUDA_FAIL"));
     software.fail_error = (cu_result)setting("MEGA_SOFTWARE_CUDA_ERROR", CU_OK);
+    software.hangs = chosen(getenv("MEGA_SOFTWARE_CUDA_HANG"));
     software.left_out = chosen(getenv("MEGA_SOFTWARE_CUDA_LEAVE_OUT"));
 }
 
@@ -158,8 +159,10 @@ bool software_leaves_out(const char *name)
 bool software_fails(const char *name)
 {
     pthread_mutex_lock(&lock);
-    const bool fails = fails_now(name);
+    const bool fails = fails_now(name), hangs = is_chosen(&software.hangs, name);
     pthread_mutex_unlock(&lock);
+    if (hangs) software_say("%s never returns, as asked", name);
+    while (hangs) pause();
     return fails;
 }
 

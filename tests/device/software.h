@@ -183,7 +183,7 @@ typedef struct software_state {
     int next_lane;
     uint64_t captures;
     uint64_t random;
-    chosen_call fails, left_out;
+    chosen_call fails, hangs, left_out;
     software_counts counts;
     kernel_sum *sums; /* MOST_KERNELS, the last one that ran at last_sum; NULL: they are not wanted */
     int num_sums, last_sum;

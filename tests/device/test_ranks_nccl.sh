@@ -47,6 +47,13 @@ train counted 2 --train-iters 2 --eval-iters 0 --device cuda --zero-stage 2 --pr
     --profile-step-end 2
 ! grep -q 'through memory of the host' counted.log || note "$(grep 'through memory of the host' counted.log)"
 
+# Times of exchanges are the device's, here a microsecond for each: not those of the host, which notices later.
+echo '{"train_batch_size": 4, "comms_logger": {"enabled": true, "prof_all": true}}' >logged.json
+train logged 2 --train-iters 2 --eval-iters 0 --device cuda --tensor-model-parallel-size 2 --deepspeed \
+    --deepspeed_config logged.json
+awk '$1 == "tp" && $3 == "KB" { n += $4; ms += $5 } END { exit !(n >= 20 && ms > 0 && ms < n * 0.1) }' logged.log ||
+    note "times of exchanges: $(grep '^  tp' logged.log)"
+
 # --- what is used, and where NCCL cannot be: WORDS, OPTIONS…
 short=(--train-iters 1 --eval-iters 0 --log-interval 1 --device cuda)
 says() {
@@ -97,6 +104,11 @@ done
 one_rank MEGA_SOFTWARE_CUDA_FAIL=ncclRecv:3 --pipeline-model-parallel-size 2 --micro-batch-size 1
 received='ncclRecv (activation) of messages from the rank before of group pp, rank 1 of 2: .*of NCCL'
 [ $status != 0 ] && grep -q "$received" failed.log || note "ncclRecv fails: status $status: $(tail -3 failed.log)"
+# a rank does not come out of the call that connects its GPU: all say so when the limit has passed
+one_rank MEGA_SOFTWARE_CUDA_HANG=ncclCommInitRank:1 --zero-stage 2 --distributed-timeout-minutes 0.1
+[ $status != 0 ] && grep -qE 'barrier #0 \(connecting devices\) of group dp' failed.log &&
+    grep -q 'NCCL does not come to the end of connecting their GPUs' failed.log ||
+    note "ncclCommInitRank hangs: status $status: $(tail -3 failed.log)"
 # NCCL is not there on one rank alone: none uses it
 one_rank MEGA_NCCL_LIBRARY=/no-such.so --zero-stage 2
 [ $status = 0 ] && grep -q 'rank 1 has MEGA_NCCL_LIBRARY: /no-such.so' failed.log ||

@@ -399,6 +399,7 @@ static void train(mega_world *world, const setting *s, outcome out[STEPS + 1])
     memset(out, 0, (STEPS + 1) * sizeof *out);
     need(create(&e, world, s));
     need(mega_engine_allocate(e));
+    need(mega_engine_compare_ranks(e));
     need(mega_engine_initialize(e, 11));
     /* the accuracy of a classifier is known in the evaluation alone, and one of 8 samples is more than a tolerance */
     const int values = models[s->model].net == &choices ? 1 : mega_engine_num_metrics(e);

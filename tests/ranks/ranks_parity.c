@@ -265,6 +265,7 @@ static void open_run(run *r, const setting *s, mega_world *world, bool same_micr
     if (s->recompute == RECOMPUTE_BUDGET && world != NULL) o.recompute.budget = most_but_one_byte(r, &o);
     need(gpt_engine_create(&r->engine, &r->gpt, &o));
     need(mega_engine_allocate(r->engine));
+    need(mega_engine_compare_ranks(r->engine));
     need(mega_engine_initialize(r->engine, 1234));
 }
 

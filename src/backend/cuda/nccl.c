@@ -12,6 +12,8 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,12 +29,18 @@ struct mega_exchange_group {
     mega_exchange_group *next;
 };
 
+/* Events with times, which cost more. */
+typedef struct exchange_times {
+    cu_event began, ended;
+} exchange_times;
+
 struct cuda_exchanges {
     mega_nccl nccl;
     int version;
     mega_exchange_watch watch;
     cu_stream lane[MEGA_EXCHANGE_LANES]; /* those that a group has */
     cu_event ready, *done;               /* done: by place */
+    exchange_times *times;               /* by place; NULL until one is timed */
     int places;
     mega_exchange_group *first;
     bool is_ended;
@@ -184,14 +192,67 @@ static mega_status exchanges_id(mega_device *device, char out[MEGA_EXCHANGE_ID])
     return MEGA_OK;
 }
 
+/* ncclCommInitRank waits for the other ranks in the host, possibly for ever, so a thread of its own calls it. If the
+ * wait is given up, that thread stays in the call, and frees nothing. */
+typedef struct group_opening {
+    mega_nccl nccl;
+    mega_cuda_driver cuda;
+    cu_context context;
+    nccl_id id;
+    int ranks, rank;
+    nccl_comm comm;
+    nccl_result result;
+    atomic_bool is_done;
+} group_opening;
+
+static void *opening_run(void *argument)
+{
+    group_opening *o = argument;
+    cu_context own;
+    o->result = NCCL_CUDA_ERROR;
+    if (o->cuda.context_push(o->context) == CU_OK) {
+        o->result = o->nccl.comm_init(&o->comm, o->ranks, o->id, o->rank);
+        (void)o->cuda.context_pop(&own);
+    }
+    atomic_store(&o->is_done, true);
+    return NULL;
+}
+
+static mega_status opening_wait(mega_cuda_gpu *g, const group_opening *o)
+{
+    const mega_exchange_watch *w = &g->exchanges->watch;
+    mega_status st = MEGA_OK;
+    long times = 0;
+    while (!atomic_load(&o->is_done) && st == MEGA_OK) st = w->look(w->user, times++);
+    if (times > 0) w->over(w->user);
+    g->is_entered = true; /* the watch may have used the GPU */
+    return st;
+}
+
 static mega_status group_make(mega_cuda_gpu *g, mega_exchange_group *p, const char *bytes)
 {
     cuda_exchanges *x = g->exchanges;
     char what[MEGA_EXCHANGE_NAME + 192];
-    nccl_id id;
-    memcpy(id.internal, bytes, MEGA_EXCHANGE_ID);
+    pthread_t thread;
+    group_opening *o = mega_calloc(1, sizeof *o);
+    if (o == NULL) return MEGA_NO_MEMORY(g->name, "a group of its exchanges");
+    *o = (group_opening){.nccl = x->nccl, .cuda = g->cuda, .context = g->context, .ranks = p->ranks, .rank = p->rank};
+    memcpy(o->id.internal, bytes, MEGA_EXCHANGE_ID);
     snprintf(what, sizeof what, "%s: ncclCommInitRank of %s, rank %d of %d", g->name, p->name, p->rank, p->ranks);
-    MEGA_TRY(nccl_check(&x->nccl, x->nccl.comm_init(&p->comm, p->ranks, id, p->rank), NULL, what));
+    if (pthread_create(&thread, NULL, opening_run, o) != 0) {
+        mega_free(o);
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "%s: no thread for it", what);
+    }
+    const mega_status waited = opening_wait(g, o);
+    if (waited != MEGA_OK) {
+        (void)pthread_detach(thread);
+        return waited;
+    }
+    (void)pthread_join(thread, NULL);
+    p->comm = o->comm;
+    const nccl_result made = o->result;
+    mega_free(o);
+    MEGA_TRY(nccl_check(&x->nccl, made, NULL, what));
     if (x->lane[p->lane] != NULL) return MEGA_OK;
     return mega_cuda_check(&g->cuda, g->cuda.stream_create(&x->lane[p->lane], CU_NON_BLOCKING),
                            "a stream of exchanges");
@@ -262,6 +323,24 @@ static nccl_result nccl_call(const mega_nccl *nccl, const mega_exchange_group *p
     }
 }
 
+static bool make_times(mega_cuda_gpu *g, int place)
+{
+    cuda_exchanges *x = g->exchanges;
+    if (x->times == NULL) x->times = mega_calloc((size_t)x->places, sizeof *x->times);
+    if (x->times == NULL) return mega_cuda_gpu_keep(g, MEGA_NO_MEMORY(g->name, "the times of its exchanges"));
+    exchange_times *t = &x->times[place];
+    return t->ended != NULL || (mega_cuda_gpu_is_done(g, g->cuda.event_create(&t->began, 0), "an event of exchanges") &&
+                                mega_cuda_gpu_is_done(g, g->cuda.event_create(&t->ended, 0), "an event of exchanges"));
+}
+
+static bool note_time(mega_cuda_gpu *g, const mega_exchange *e, bool is_end, cu_stream lane)
+{
+    if (!e->is_timed) return true;
+    if (!is_end && !make_times(g, e->place)) return false;
+    const exchange_times *t = &g->exchanges->times[e->place];
+    return mega_cuda_gpu_is_done(g, g->cuda.event_record(is_end ? t->ended : t->began, lane), "an event of exchanges");
+}
+
 static bool queue_exchange(mega_cuda_gpu *g, const mega_exchange_group *p, const mega_exchange *e)
 {
     static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclSend and ncclRecv",
@@ -270,13 +349,14 @@ static bool queue_exchange(mega_cuda_gpu *g, const mega_exchange_group *p, const
     const cu_stream lane = x->lane[p->lane];
     char what[2 * MEGA_EXCHANGE_NAME + 192];
     if (!mega_cuda_gpu_is_done(g, g->cuda.event_record(x->ready, g->stream), "an event of exchanges") ||
-        !mega_cuda_gpu_is_done(g, g->cuda.stream_wait_event(lane, x->ready, 0), "an event of exchanges"))
+        !mega_cuda_gpu_is_done(g, g->cuda.stream_wait_event(lane, x->ready, 0), "an event of exchanges") ||
+        !note_time(g, e, false, lane))
         return false;
     const nccl_result made = nccl_call(&x->nccl, p, e, lane);
     if (made != NCCL_OK)
         snprintf(what, sizeof what, "%s: %s (%s) of %s, rank %d of %d", g->name, names[e->kind], e->name, p->name,
                  p->rank, p->ranks);
-    return mega_cuda_gpu_keep(g, nccl_check(&x->nccl, made, p->comm, what)) &&
+    return mega_cuda_gpu_keep(g, nccl_check(&x->nccl, made, p->comm, what)) && note_time(g, e, true, lane) &&
            mega_cuda_gpu_is_done(g, g->cuda.event_record(x->done[e->place], lane), "an event of exchanges");
 }
 
@@ -308,6 +388,19 @@ static mega_status exchanges_is_done(mega_device *device, int place, bool *out)
         if (r != CU_NOT_READY) (void)mega_cuda_gpu_is_done(g, r, "waiting for an exchange");
     }
     mega_cuda_gpu_leave(g);
+    return mega_cuda_gpu_status(g);
+}
+
+static mega_status exchanges_seconds(mega_device *device, int place, double *out)
+{
+    mega_cuda_gpu *g = (mega_cuda_gpu *)device;
+    const exchange_times *t = &g->exchanges->times[place];
+    float milliseconds = 0;
+    if (mega_cuda_gpu_enter(g, 1))
+        (void)mega_cuda_gpu_is_done(g, g->cuda.event_elapsed(&milliseconds, t->began, t->ended),
+                                    "the time of an exchange");
+    mega_cuda_gpu_leave(g);
+    *out = (double)milliseconds * 1e-3;
     return mega_cuda_gpu_status(g);
 }
 
@@ -387,12 +480,17 @@ static void exchanges_close(mega_device *device)
     }
     for (int i = 0; i < x->places && x->done != NULL; i++)
         if (x->done[i] != NULL) (void)g->cuda.event_destroy(x->done[i]);
+    for (int i = 0; i < x->places && x->times != NULL; i++) {
+        if (x->times[i].began != NULL) (void)g->cuda.event_destroy(x->times[i].began);
+        if (x->times[i].ended != NULL) (void)g->cuda.event_destroy(x->times[i].ended);
+    }
     if (x->ready != NULL) (void)g->cuda.event_destroy(x->ready);
     for (int i = 0; i < MEGA_EXCHANGE_LANES; i++)
         if (x->lane[i] != NULL) (void)g->cuda.stream_destroy(x->lane[i]);
     g->exchanges = NULL;
     mega_cuda_gpu_leave(g);
     mega_free(x->done);
+    mega_free(x->times);
     mega_free(x);
 }
 
@@ -403,4 +501,5 @@ const mega_device_exchanges mega_cuda_exchanges = {.open = exchanges_open,
                                                    .start = exchanges_start,
                                                    .await = exchanges_await,
                                                    .is_done = exchanges_is_done,
+                                                   .seconds = exchanges_seconds,
                                                    .close = exchanges_close};

@@ -150,7 +150,10 @@ void stall_put_report(mega_buffer *out, const comm_op *op)
         mega_buffer_puts(out, ", which is queued after ");
         report_put_call(out, (int)head->kind, head->number, head->name, head->comm->name);
     }
-    if (all_wait)
+    if (w->connecting != NULL)
+        mega_buffer_puts(out, "\n  NCCL does not come to the end of connecting their GPUs; NCCL_DEBUG=INFO in the "
+                              "environment makes it say more");
+    else if (all_wait)
         mega_buffer_puts(out, "\n  all of these wait for each other: their calls do not match. MEGA_CHECK=2 in the "
                               "environment finds the first that differs");
 }

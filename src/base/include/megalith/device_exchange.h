@@ -29,8 +29,9 @@ typedef struct mega_exchange {
     int64_t count;
     mega_dtype dtype;
     mega_reduce reduce;
-    int peer;  /* the other end, or the root of a broadcast, in the group */
-    int place; /* by which `await` and `is_done` name it; free again when it is done */
+    int peer;      /* the other end, or the root of a broadcast, in the group */
+    int place;     /* by which `await` and `is_done` name it; free again when it is done */
+    bool is_timed; /* `seconds` will be asked */
 } mega_exchange;
 
 /* What is called while the host waits for the device: `look` from time to time, `times` calls before in this wait; a
@@ -54,6 +55,8 @@ typedef struct mega_device_exchanges {
     mega_status (*start)(mega_device *device, mega_exchange_group *group, const mega_exchange *what);
     mega_status (*await)(mega_device *device, int place); /* work that is given from now on comes after it */
     mega_status (*is_done)(mega_device *device, int place, bool *out);
+    /* Of one that is timed and done: by the device's clock, from when this rank could begin. */
+    mega_status (*seconds)(mega_device *device, int place, double *out);
     /* Waits for the exchanges and closes all groups; after a failure it ends them. */
     void (*close)(mega_device *device);
 } mega_device_exchanges;
