@@ -383,15 +383,27 @@ static mega_status try_groups(const device_links *all, mega_device *device)
     return st;
 }
 
-static mega_status connect_all(mega_layout *l, mega_device *device)
+static device_links links_of(const mega_layout *l, mega_comm *const group[AXES])
 {
-    mega_comm *const world = &l->world.comm->world->all;
-    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
     device_links all = {.count = 0};
     for (int i = 0; i < AXES; i++)
         if (group[i]->size > 1) share_or_add(&all, group, i);
     add_directions(&all, l->pp.comm, 1, LANE_PIPELINE);
     add_directions(&all, l->pp_back.comm, -1, LANE_PIPELINE + LANES_OF_DIRECTION);
+    return all;
+}
+
+int mega_layout_links(const mega_layout *l)
+{
+    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
+    return links_of(l, group).count;
+}
+
+static mega_status connect_all(mega_layout *l, mega_device *device)
+{
+    mega_comm *const world = &l->world.comm->world->all;
+    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
+    device_links all = links_of(l, group);
     MEGA_TRY(mega_comm_agree(world, make_ids(&all, device)));
     MEGA_TRY(send_ids(&all));
     MEGA_TRY(mega_comm_agree(world, open_groups(&all, device)));
@@ -424,7 +436,11 @@ mega_status mega_layout_connect(mega_layout *l, mega_device *device, bool is_req
     if (!can) return MEGA_OK;
     version_text(version, device->exchanges->version(device));
     MEGA_TRY(connect_all(l, device));
-    snprintf(said, MEGA_COMM_SAID, "ranks exchange by NCCL %s", version);
+    const int n = snprintf(said, MEGA_COMM_SAID, "ranks exchange by NCCL %s", version);
+    const size_t taken = device->exchanges->taken(device);
+    if (taken > 0)
+        snprintf(said + n, MEGA_COMM_SAID - (size_t)n, ": %d communicators, for which the GPU has %.4g MB less",
+                 mega_layout_links(l), (double)taken * 1e-6);
     return MEGA_OK;
 }
 

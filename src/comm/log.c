@@ -198,8 +198,10 @@ void mega_comm_log_table(const mega_world *world, mega_buffer *out)
     }
     const mega_comm_staged staged = mega_comm_staged_get(world);
     if (staged.copies > 0)
-        mega_buffer_printf(out, "through memory of the host: %lld copies of %.6g MB in all between it and the device\n",
-                           (long long)staged.copies, (double)staged.bytes * 1e-6);
+        mega_buffer_printf(out,
+                           "through memory of the host, of which %.6g MB are held: %lld copies of %.6g MB in all "
+                           "between it and the device\n",
+                           (double)staged.held * 1e-6, (long long)staged.copies, (double)staged.bytes * 1e-6);
     if (l->lost > 0)
         mega_buffer_printf(out, "%lld exchanges of other kinds and sizes were not counted\n", (long long)l->lost);
 }

@@ -74,6 +74,7 @@ static mega_status block_add(mega_world *w, mega_device *device, size_t bytes, i
     if (mega_device_host_alloc(device, &data, bytes, "exchanges between ranks") == MEGA_OK) b->data = data;
     else
         MEGA_TRY(take_unpinned(device, bytes, b));
+    s->done.held += (int64_t)bytes;
     *out = s->count++;
     return MEGA_OK;
 }

@@ -339,7 +339,7 @@ typedef struct train_memory_class {
     int cut_from;   /* lowest ZeRO stage that shards this class */
     bool is_beside; /* of the host, while a GPU computes: not part of train_memory_total */
 } train_memory_class;
-enum { TRAIN_MEMORY_CLASSES = 22 };
+enum { TRAIN_MEMORY_CLASSES = 23 };
 #define TRAIN_SCRATCH "scratch"
 #define TRAIN_ORDER   "order"
 int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_CLASSES]); /* returns their number */
@@ -361,7 +361,8 @@ size_t train_gpu_bytes(const trainer *t, const char **name); /* of its memory; S
 double train_gpu_peak(const trainer *t);                     /* published, FLOP/s in the run's type; 0: not known */
 void train_plan_gpu(const trainer *t, mega_buffer *out);     /* a line, if a GPU computes */
 /* Writes the shortest time of an iteration of `flops` operations, if the peak is known. */
-size_t train_graph_bytes(const trainer *t);                 /* assumed, of the graphs that a GPU records */
+size_t train_graph_bytes(const trainer *t); /* assumed, of the graphs that a GPU records */
+size_t train_nccl_bytes(const trainer *t);  /* of the communicators of this rank; 0: ranks do not exchange by NCCL */
 void train_plan_graphs(const trainer *t, mega_buffer *out); /* their number */
 void train_plan_gpu_time(const trainer *t, double flops, mega_buffer *out);
 

@@ -42,6 +42,7 @@ struct cuda_exchanges {
     cu_event ready, *done;               /* done: by place */
     exchange_times *times;               /* by place; NULL until one is timed */
     int places;
+    size_t left; /* free memory when it was opened */
     mega_exchange_group *first;
     bool is_ended;
 };
@@ -159,6 +160,21 @@ static mega_status make_events(mega_cuda_gpu *g, cuda_exchanges *x)
     return MEGA_OK;
 }
 
+/* 0: not known. */
+static size_t free_memory(const mega_cuda_gpu *g)
+{
+    size_t left = 0, all;
+    return g->failed.code == MEGA_OK && g->cuda.memory_info(&left, &all) == CU_OK ? left : 0;
+}
+
+static size_t exchanges_taken(mega_device *device)
+{
+    mega_cuda_gpu *g = (mega_cuda_gpu *)device;
+    const size_t before = g->exchanges->left, now = mega_cuda_gpu_enter(g, 1) ? free_memory(g) : 0;
+    mega_cuda_gpu_leave(g);
+    return now > 0 && before > now ? before - now : 0;
+}
+
 static mega_status exchanges_open(mega_device *device, int places, const mega_exchange_watch *watch)
 {
     mega_cuda_gpu *g = (mega_cuda_gpu *)device;
@@ -170,6 +186,7 @@ static mega_status exchanges_open(mega_device *device, int places, const mega_ex
     if (st == MEGA_OK) {
         if (!mega_cuda_gpu_enter(g, 1)) st = mega_cuda_gpu_status(g);
         g->exchanges = x;
+        x->left = free_memory(g);
         if (st == MEGA_OK) st = make_events(g, x);
         mega_cuda_gpu_leave(g);
         return st;
@@ -502,4 +519,5 @@ const mega_device_exchanges mega_cuda_exchanges = {.open = exchanges_open,
                                                    .await = exchanges_await,
                                                    .is_done = exchanges_is_done,
                                                    .seconds = exchanges_seconds,
+                                                   .taken = exchanges_taken,
                                                    .close = exchanges_close};

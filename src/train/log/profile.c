@@ -84,9 +84,10 @@ static void put_staged(const trainer *t, mega_buffer *out)
     const mega_comm_staged all = mega_comm_staged_get(t->world), *before = &t->profile.staged;
     const double steps = (double)(t->cfg->profile_step_end - t->cfg->profile_step_start);
     if (all.copies == before->copies) return;
-    mega_buffer_printf(out, " exchanges through memory of the host: %.1f copies of %.6g MB in all a step\n",
+    mega_buffer_printf(out,
+                       " exchanges through memory of the host: %.1f copies of %.6g MB in all a step, %.6g MB held\n",
                        (double)(all.copies - before->copies) / steps,
-                       (double)(all.bytes - before->bytes) / steps * 1e-6);
+                       (double)(all.bytes - before->bytes) / steps * 1e-6, (double)all.held * 1e-6);
 }
 
 static mega_status write_profile(trainer *t)

@@ -56,6 +56,18 @@ double train_gpu_peak(const trainer *t)
     return model != NULL ? mega_gpu_model_flops(model, t->cfg->engine.backend.params_dtype) : 0;
 }
 
+/* Where ranks would exchange by it: each has a GPU of its own, and the library is here, or the GPU is elsewhere. */
+size_t train_nccl_bytes(const trainer *t)
+{
+    const mega_engine_settings *s = &t->cfg->engine;
+    char version[MEGA_CUDA_TEXT];
+    const bool is_elsewhere = mega_gpu_model_named(s->backend.device) != NULL;
+    if (!train_has_gpu(t) || t->engine == NULL || s->world_size < 2) return 0;
+    if (s->comm.distributed_backend > MEGA_DISTRIBUTED_NCCL) return 0;
+    if (!is_elsewhere && (gpu_sharers(t) > 1 || mega_cuda_nccl(version) != MEGA_OK)) return 0;
+    return (size_t)mega_layout_links(mega_engine_layout(t->engine)) * MEGA_CUDA_NCCL_BYTES;
+}
+
 static void add_graphs(mega_program_graphs *sum, const mega_program *p, int64_t micro_batches)
 {
     const mega_program_graphs g = p != NULL ? mega_program_graphs_get(p, micro_batches) : (mega_program_graphs){0};

@@ -63,7 +63,8 @@ static size_t products_bytes(const trainer *t)
 size_t train_bytes_beside_engine(const trainer *t)
 {
     if (!train_has_gpu(t)) return held_on_host(t);
-    return MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES + products_bytes(t) + train_graph_bytes(t);
+    return MEGA_CUDA_CONTEXT_BYTES + MEGA_CUDA_STAGING_BYTES + products_bytes(t) + train_nccl_bytes(t) +
+           train_graph_bytes(t);
 }
 
 size_t train_memory_with_engine(const trainer *t, const mega_engine_memory *m)
@@ -143,6 +144,9 @@ int train_memory_classes(const trainer *t, train_memory_class out[TRAIN_MEMORY_C
         {{"staging", "through which the host writes", has_gpu ? (size_t)MEGA_CUDA_STAGING_BYTES : 0, NEVER, false},
          true},
         {{"products", "a workspace of cuBLASLt, if it is found (--matmul-library)", products_bytes(t), NEVER, false},
+         true},
+        {{"nccl", "communicators of NCCL, if it is found: 100 MB each is assumed, not measured", train_nccl_bytes(t),
+          NEVER, false},
          true},
         {{"graphs", "recorded of the programs: 1 KiB an instruction is assumed, not measured", train_graph_bytes(t),
           NEVER, false},

@@ -62,6 +62,8 @@ MEGA_CHECK_RESULT mega_status mega_cuda_info_get(int64_t ordinal, mega_cuda_info
 #define MEGA_CUDA_CONTEXT_BYTES ((size_t)500 * 1000 * 1000)
 /* Memory that a driver takes for an instruction of a recorded graph, which is a launch or a few. Assumed, too. */
 #define MEGA_CUDA_NODE_BYTES ((size_t)1024)
+/* Memory that NCCL takes for a communicator. Assumed, too. */
+#define MEGA_CUDA_NCCL_BYTES ((size_t)100 * 1000 * 1000)
 /* Pinned memory of the host, through which a device copies: that for what the host writes, and as much for what it
  * reads. */
 #define MEGA_CUDA_PINNED_BYTES ((size_t)2 * MEGA_CUDA_STAGING_BYTES)

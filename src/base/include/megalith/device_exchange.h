@@ -57,6 +57,8 @@ typedef struct mega_device_exchanges {
     mega_status (*is_done)(mega_device *device, int place, bool *out);
     /* Of one that is timed and done: by the device's clock, from when this rank could begin. */
     mega_status (*seconds)(mega_device *device, int place, double *out);
+    /* By how much free memory of the device has fallen since `open`, which counts what other processes took. */
+    size_t (*taken)(mega_device *device);
     /* Waits for the exchanges and closes all groups; after a failure it ends them. */
     void (*close)(mega_device *device);
 } mega_device_exchanges;

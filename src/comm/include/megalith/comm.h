@@ -221,6 +221,7 @@ void mega_layout_destroy(mega_layout *layout);
  * given later comes after it. Messages are so only between neighbours of a pipeline, in the direction of the group.
  * `said` is what a user may want to know, or empty: one rank, or connected before. If they cannot, and `is_required`,
  * all ranks return MEGA_ERR_UNSUPPORTED with the reason; otherwise exchanges are staged. device NULL: the host. */
+int mega_layout_links(const mega_layout *layout); /* how many groups of devices that are, for this rank; also planned */
 enum { MEGA_COMM_SAID = 512 };
 MEGA_CHECK_RESULT mega_status mega_layout_connect(mega_layout *layout, struct mega_device *device, bool is_required,
                                                   char said[MEGA_COMM_SAID]);

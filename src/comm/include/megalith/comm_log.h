@@ -32,6 +32,7 @@ void mega_comm_log_stop(mega_world *world); /* forgets all counts */
  * gone, since the world was created. */
 typedef struct mega_comm_staged {
     int64_t copies, bytes;
+    int64_t held; /* bytes of that memory, which later exchanges use again */
 } mega_comm_staged;
 mega_comm_staged mega_comm_staged_get(const mega_world *world);
 
