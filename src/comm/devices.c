@@ -134,8 +134,8 @@ int comm_devices_missing(const comm_op *op, int *ranks, int most)
 
 /* ---- waits of the host for its device ---- */
 
-/* The exchange in which a device waits, or the host for the device's library: the first that its later work waits for, else one that was started; NULL: the
- * device does not wait for other ranks. */
+/* The exchange in which a device waits, or the host for the device's library: the first that its later work waits for,
+ * else one that was started; NULL: the device does not wait for other ranks. */
 static const comm_op *op_of_device(const mega_world *w)
 {
     if (w->connecting != NULL) return w->connecting;

@@ -1,8 +1,8 @@
 /* Compares, before the first step, what all ranks must do alike. No two may wait for each other for ever, whatever the
- * groups are in which they do. Compared are the collectives of programs and of the update, over each group with those of higher
- * levels (mega_layout_level); the order of programs; the messages of a pipeline (compare_links.c), and whether its
- * stages come to the end of their orders of messages and sums. mega_engine_create has already compared options and
- * models, so the number of programs and the types are the same. */
+ * groups are in which they do. Compared are the collectives of programs and of the update, over each group with those
+ * of higher levels (mega_layout_level); the order of programs; the messages of a pipeline (compare_links.c), and
+ * whether its stages come to the end of their orders of messages and sums. mega_engine_create has already compared
+ * options and models, so the number of programs and the types are the same. */
 #include "megalith/compare.h"
 #include "engine_build.h"
 #include "engine_calls.h"
