@@ -1,5 +1,7 @@
 /* Matrix products of a GPU by cuBLASLt (its stand-in): each form of a call against the plain kernel, which calls stay
- * with our own kernels, and what is said when a call of the library fails. Each case is a process of its own. */
+ * with our own kernels, where the library is found, and what is said when a call of it fails. Each case is a process of
+ * its own. */
+#include "gpu.h"
 #include "kit.h"
 #include "megalith/cuda.h"
 #include "megalith/kernels.h"
@@ -229,6 +231,26 @@ static int a_missing_library_is_named(void)
     return 0;
 }
 
+/* A wheel of a Python that is active, which has the older of two names. */
+static int a_wheel_is_found(void)
+{
+    static const char *const names[] = {"libmega_none.so.2", "libmega_none.so.1"};
+    char folder[] = "/tmp/mega_wheel_XXXXXX", path[128], command[2048], found[MEGA_CUDA_PATH];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/lib/python3.9/site-packages/nvidia/none/lib", folder);
+    snprintf(command, sizeof command, "mkdir -p %s && ln -s %s %s/%s", path, MEGA_CUDA_SOFTWARE, path, names[1]);
+    assert_int_equal(system(command), 0);
+    setenv("VIRTUAL_ENV", "", 1);
+    assert_null(mega_cuda_library_find(names, 2, found));
+    setenv("VIRTUAL_ENV", folder, 1);
+    assert_non_null(mega_cuda_library_find(names, 2, found));
+    snprintf(command, sizeof command, "%s/%s", path, names[1]);
+    assert_string_equal(found, command);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    return 0;
+}
+
 static int has_kernels(void)
 {
     char text[MEGA_CUDA_TEXT];
@@ -264,6 +286,7 @@ static void failures(void **state)
         if (in_child("MEGA_SOFTWARE_CUDA_FAIL", text, ends_with_a_message) != 0) fail_msg("%s", functions[i]);
     }
     assert_int_equal(in_child(NULL, NULL, a_missing_library_is_named), 0);
+    assert_int_equal(in_child(NULL, NULL, a_wheel_is_found), 0);
 }
 
 int main(void)

@@ -20,6 +20,12 @@ mega_status mega_cuda_check(const mega_cuda_driver *cuda, cu_result result, cons
 enum { MEGA_CUDA_ADVICE = 384 };
 void mega_cuda_no_device(char text[MEGA_CUDA_ADVICE]);
 
+/* ---- libraries.c ---- */
+
+enum { MEGA_CUDA_PATH = 512 };
+/* Opens the first of these that the loader, the toolkit or a wheel has, and notes where; NULL: there is none. */
+void *mega_cuda_library_find(const char *const *names, int count, char found[MEGA_CUDA_PATH]);
+
 /* ---- devices.c ---- */
 
 /* Finds a GPU by its number and says what it is; refuses one that the kernels cannot run on. */
@@ -104,8 +110,6 @@ void mega_cuda_writes_are_done(cuda_writes *w); /* the host has waited for that 
 
 /* ---- products.c: matrix products by cuBLASLt, in no context but the GPU's ---- */
 
-enum { CUDA_PRODUCTS_PATH = 512 };
-
 /* What the algorithm of a product depends on. */
 typedef struct cuda_product_key {
     int64_t m, n, k, lda, ldb, ldc;
@@ -124,7 +128,7 @@ typedef struct cuda_product {
 typedef struct cuda_products {
     bool is_open;
     mega_cublaslt library;
-    char path[CUDA_PRODUCTS_PATH];
+    char path[MEGA_CUDA_PATH];
     cublaslt_handle handle;
     cublaslt_preference preference;
     cu_address workspace;

@@ -11,7 +11,6 @@
 #include "nccl_calls.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,35 +48,12 @@ struct cuda_exchanges {
 
 /* ---- the library ---- */
 
-/* Where pip leaves NVIDIA's wheel. */
-static const char *const wheels[] = {
-    "$VIRTUAL_ENV/lib/python3*/site-packages", "$CONDA_PREFIX/lib/python3*/site-packages",
-    "$HOME/.local/lib/python3*/site-packages", "$/usr/local/lib/python3*/dist-packages",
-    "$/usr/local/lib/python3*/site-packages",  "$/usr/lib/python3*/site-packages"};
-
-/* Loads the library of a wheel whose folder begins with a variable of the environment; NULL: there is none. */
-static void *load_wheel(const char *folder)
-{
-    char name[64], pattern[4096];
-    const size_t n = strcspn(folder + 1, "/");
-    void *library = NULL;
-    glob_t found;
-    snprintf(name, sizeof name, "%.*s", (int)n, folder + 1);
-    const char *base = n > 0 ? getenv(name) : "";
-    if (base == NULL || (n > 0 && base[0] == '\0')) return NULL;
-    snprintf(pattern, sizeof pattern, "%s%s/nvidia/nccl/lib/libnccl.so.2", base, folder + 1 + n);
-    if (glob(pattern, 0, NULL, &found) != 0) return NULL;
-    for (size_t i = 0; i < found.gl_pathc && library == NULL; i++)
-        library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-    globfree(&found);
-    return library;
-}
-
 /* NCCL loads NVIDIA's driver by itself: it does not know of one that is named by MEGA_CUDA_LIBRARY. */
 static mega_status nccl_library(void **out)
 {
+    static const char *const name = "libnccl.so.2";
     const char *path = getenv("MEGA_NCCL_LIBRARY"), *driver = getenv("MEGA_CUDA_LIBRARY");
-    char why[512];
+    char found[MEGA_CUDA_PATH];
     if (path != NULL && path[0] != '\0') {
         *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         return *out != NULL ? MEGA_OK : MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "MEGA_NCCL_LIBRARY: %s", dlerror());
@@ -85,14 +61,12 @@ static mega_status nccl_library(void **out)
     if (driver != NULL && driver[0] != '\0')
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "no NCCL that knows the driver of MEGA_CUDA_LIBRARY; MEGA_NCCL_LIBRARY names one");
-    *out = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (*out != NULL) return MEGA_OK;
-    snprintf(why, sizeof why, "%s", dlerror());
-    for (size_t i = 0; i < sizeof wheels / sizeof *wheels && *out == NULL; i++) *out = load_wheel(wheels[i]);
+    *out = mega_cuda_library_find(&name, 1, found);
     if (*out != NULL) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                     "no NCCL: %s; pip install nvidia-nccl-cu12 brings it, and MEGA_NCCL_LIBRARY names another place",
-                     why);
+                     "no NCCL: %s is not where the loader, the toolkit or Python's wheels have libraries; pip install "
+                     "nvidia-nccl-cu12 brings it, and MEGA_NCCL_LIBRARY names another place",
+                     name);
 }
 
 static mega_status nccl_symbols(void *library, mega_nccl *out)

@@ -5,52 +5,13 @@
 #include "megalith/memory.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { ALIGNED = 16 /* bytes: what tensor cores are fed with at once */ };
 
-/* ---- finding the library ---- */
-
-/* Opens the first file of a pattern that is a library. */
-static void *open_pattern(const char *pattern, char path[CUDA_PRODUCTS_PATH])
-{
-    glob_t found;
-    void *library = NULL;
-    if (glob(pattern, 0, NULL, &found) != 0) return NULL;
-    for (size_t i = 0; i < found.gl_pathc && library == NULL; i++) {
-        library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-        if (library != NULL) snprintf(path, CUDA_PRODUCTS_PATH, "%s", found.gl_pathv[i]);
-    }
-    globfree(&found);
-    return library;
-}
-
-/* Where the loader looks, the toolkit, and the wheels of a Python that is active. */
-static void *open_usual(char path[CUDA_PRODUCTS_PATH])
-{
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    static const struct {
-        const char *variable, *below;
-    } places[] = {{"CUDA_HOME", "lib64/libcublasLt.so.1[23]"},
-                  {"VIRTUAL_ENV", "lib/python3*/site-packages/nvidia/*/lib/libcublasLt.so.1[23]"},
-                  {"CONDA_PREFIX", "lib/python3*/site-packages/nvidia/*/lib/libcublasLt.so.1[23]"}};
-    void *library = NULL;
-    char pattern[CUDA_PRODUCTS_PATH];
-    for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++) {
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (library != NULL) snprintf(path, CUDA_PRODUCTS_PATH, "%s", names[i]);
-    }
-    for (size_t i = 0; i < sizeof places / sizeof *places && library == NULL; i++) {
-        const char *folder = getenv(places[i].variable);
-        if (folder == NULL || folder[0] == '\0') continue;
-        snprintf(pattern, sizeof pattern, "%s/%s", folder, places[i].below);
-        library = open_pattern(pattern, path);
-    }
-    return library != NULL ? library : open_pattern("/usr/local/cuda/lib64/libcublasLt.so.1[23]", path);
-}
+/* ---- the library ---- */
 
 static mega_status load_functions(void *library, cuda_products *p)
 {
@@ -114,15 +75,17 @@ size_t mega_cuda_library_bytes(const char *wanted)
 
 mega_status mega_cuda_products_open(cuda_products *p, const mega_cuda_driver *cuda, const char *wanted)
 {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     const bool is_path = strchr(wanted, '/') != NULL, is_auto = strcmp(wanted, "auto") == 0;
     if (mega_cuda_library_bytes(wanted) == 0) return MEGA_OK;
-    void *library = is_path ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL) : open_usual(p->path); /* stays loaded */
+    void *library =
+        is_path ? dlopen(wanted, RTLD_NOW | RTLD_LOCAL) : mega_cuda_library_find(names, 2, p->path); /* stays loaded */
     if (library == NULL && is_auto) return MEGA_OK;
     if (library == NULL && is_path) return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "--matmul-library: %s", dlerror());
     if (library == NULL)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--matmul-library cublaslt: neither libcublasLt.so.13 nor .12 is where the loader, CUDA_HOME, "
-                         "VIRTUAL_ENV or CONDA_PREFIX have libraries; give its path, or auto");
+                         "--matmul-library cublaslt: neither libcublasLt.so.13 nor .12 is where the loader, the "
+                         "toolkit or Python's wheels have libraries; give its path, or auto");
     if (is_path) snprintf(p->path, sizeof p->path, "%s", wanted);
     MEGA_TRY(load_functions(library, p));
     MEGA_TRY(products_check(p->library.create(&p->handle), "opening it"));
