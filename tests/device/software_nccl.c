@@ -37,7 +37,7 @@ typedef struct mailbox {
 } mailbox;
 
 typedef struct shared_comm {
-    atomic_uint opened;
+    atomic_uint opened, aborted;          /* by so many ranks */
     mailbox all[MOST_RANKS];              /* of collectives, by rank */
     mailbox pair[MOST_RANKS][MOST_RANKS]; /* from, to */
 } shared_comm;
@@ -455,13 +455,17 @@ nccl_result ncclCommDestroy(nccl_comm comm)
     return NCCL_OK;
 }
 
-/* Ends it also where the call is chosen to fail. */
+/* Ends it also where the call is chosen to fail. Like the real one it may wait for the same call on the other ranks. */
 nccl_result ncclCommAbort(nccl_comm comm)
 {
     const bool fails = software_fails("ncclCommAbort");
+    const struct timespec nap = {.tv_nsec = 1000000};
+    time_t since = 0;
     if (!is_comm("ncclCommAbort", comm)) return NCCL_INVALID_ARGUMENT;
     comm->magic = 0;
     comm->is_aborted = true;
+    atomic_fetch_add(&comm->shared->aborted, 1);
+    while (atomic_load(&comm->shared->aborted) < (unsigned)comm->ranks && !is_late(&since)) nanosleep(&nap, NULL);
     return fails ? NCCL_INTERNAL_ERROR : NCCL_OK;
 }
 

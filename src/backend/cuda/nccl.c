@@ -8,6 +8,7 @@
  * wait for each other. */
 #include "gpu.h"
 #include "megalith/memory.h"
+#include "megalith/threads.h"
 #include "nccl_calls.h"
 
 #include <dlfcn.h>
@@ -15,14 +16,26 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+#define ENDINGS_S 1.0 /* how long a close waits for ncclCommAbort */
 
 enum {
-    OLDEST = 2700,   /* 2.7.0, as NCCL numbered its versions then */
+    OLDEST = 21000,  /* 2.10.0: the first that adds bf16 */
     LOOK_EVERY = 256 /* waits between questions for what failed on its own */
 };
 
+/* A communicator that a thread of its own ends. The last of the thread and the close frees it. */
+typedef struct cuda_ending {
+    nccl_result (*abort)(nccl_comm comm);
+    nccl_comm comm;
+    atomic_bool is_over;
+    atomic_int owners;
+} cuda_ending;
+
 struct mega_exchange_group {
     nccl_comm comm; /* NULL: it was ended */
+    cuda_ending *ending;
     char name[MEGA_EXCHANGE_NAME];
     int ranks, rank, lane;
     mega_exchange_group *next;
@@ -72,11 +85,11 @@ static mega_status nccl_library(void **out)
 static mega_status nccl_symbols(void *library, mega_nccl *out)
 {
     void *symbol;
-#define X(member, name, params)                                                                                  \
-    symbol = dlsym(library, #name);                                                                              \
-    if (symbol == NULL)                                                                                          \
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "NCCL has no function %s: it is too old; 2.7 or newer is needed", \
-                         #name);                                                                                 \
+#define X(member, name, params)                                                                                   \
+    symbol = dlsym(library, #name);                                                                               \
+    if (symbol == NULL)                                                                                           \
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "NCCL has no function %s: it is too old; 2.10 or newer is needed", \
+                         #name);                                                                                  \
     memcpy(&out->member, &symbol, sizeof symbol);
     MEGA_NCCL_FUNCTIONS(X)
     X(error_text, ncclGetErrorString, )
@@ -96,15 +109,23 @@ static mega_status nccl_check(const mega_nccl *nccl, nccl_result result, nccl_co
         nccl->error_text(result), result, last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }
 
+/* Since 2.9 a major version has 10000 numbers, before it had 1000. */
+static void version_text(char text[MEGA_CUDA_TEXT], int version)
+{
+    const int major = version < 10000 ? 1000 : 10000;
+    snprintf(text, MEGA_CUDA_TEXT, "%d.%d.%d", version / major, version % major / 100, version % 100);
+}
+
 static mega_status library_open(mega_nccl *nccl, int *version)
 {
     void *library = NULL; /* stays loaded: NCCL has threads of its own */
     MEGA_TRY(nccl_library(&library));
     MEGA_TRY(nccl_symbols(library, nccl));
     MEGA_TRY(nccl_check(nccl, nccl->version(version), NULL, "ncclGetVersion"));
+    char text[MEGA_CUDA_TEXT];
+    version_text(text, *version);
     if (*version >= OLDEST) return MEGA_OK;
-    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "NCCL %d.%d is too old; 2.7 or newer is needed", *version / 1000,
-                     *version % 1000 / 100);
+    return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "NCCL %s is too old; 2.10 or newer is needed", text);
 }
 
 mega_status mega_cuda_nccl(char text[MEGA_CUDA_TEXT])
@@ -112,8 +133,7 @@ mega_status mega_cuda_nccl(char text[MEGA_CUDA_TEXT])
     mega_nccl nccl;
     int version;
     MEGA_TRY(library_open(&nccl, &version));
-    const int major = version < 10000 ? 1000 : 10000;
-    snprintf(text, MEGA_CUDA_TEXT, "%d.%d.%d", version / major, version % major / 100, version % 100);
+    version_text(text, version);
     return MEGA_OK;
 }
 
@@ -285,6 +305,7 @@ static nccl_result all_to_all(const mega_nccl *nccl, const mega_exchange_group *
                               cu_stream lane)
 {
     nccl_result r = nccl->group_start();
+    if (r != NCCL_OK) return r;
     for (int k = 0; k < p->ranks && r == NCCL_OK; k++) {
         if (k == p->rank) continue;
         r = nccl->send((const char *)e->in + (size_t)k * row, row, NCCL_INT8, k, p->comm, lane);
@@ -435,7 +456,38 @@ bool mega_cuda_exchanges_wait(mega_cuda_gpu *g, cu_stream stream, cu_event event
     return mega_cuda_gpu_keep(g, st) && mega_cuda_gpu_is_done(g, r, what);
 }
 
-/* ---- closing ---- */
+/* ---- ending after a failure ---- */
+
+static void ending_leave(cuda_ending *e)
+{
+    if (atomic_fetch_sub(&e->owners, 1) == 1) mega_free(e);
+}
+
+static void *ending_run(void *user)
+{
+    cuda_ending *e = user;
+    (void)e->abort(e->comm);
+    e->is_over = true;
+    ending_leave(e);
+    return NULL;
+}
+
+/* ncclCommAbort tells the communicator's work to end, and then may wait: for the same call on other ranks, which do not
+ * know of the failure yet, or for work that comes after another communicator's, which is still to be ended (before NCCL
+ * 2.22 no group of calls ends several at once). So nobody waits for it. */
+static cuda_ending *ending_begin(const mega_nccl *nccl, nccl_comm comm)
+{
+    pthread_t thread;
+    cuda_ending *e = mega_calloc(1, sizeof *e);
+    if (e == NULL) return NULL; /* then the end of the process ends it */
+    *e = (cuda_ending){.abort = nccl->comm_abort, .comm = comm, .owners = 2};
+    if (pthread_create(&thread, NULL, ending_run, e) == 0) {
+        (void)pthread_detach(thread);
+        return e;
+    }
+    mega_free(e);
+    return NULL;
+}
 
 void mega_cuda_exchanges_abort(mega_cuda_gpu *g)
 {
@@ -443,10 +495,22 @@ void mega_cuda_exchanges_abort(mega_cuda_gpu *g)
     if (x == NULL || x->is_ended) return;
     x->is_ended = true;
     for (mega_exchange_group *p = x->first; p != NULL; p = p->next) {
-        if (p->comm != NULL) (void)x->nccl.comm_abort(p->comm);
+        if (p->comm != NULL) p->ending = ending_begin(&x->nccl, p->comm);
         p->comm = NULL;
     }
 }
+
+/* A moment for the ends: what the GPU has is given back then. */
+static void endings_finish(const cuda_exchanges *x)
+{
+    const double until = mega_time_now() + ENDINGS_S;
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (const mega_exchange_group *p = x->first; p != NULL; p = p->next)
+        for (; p->ending != NULL && !p->ending->is_over; nanosleep(&nap, NULL))
+            if (mega_time_now() > until) return;
+}
+
+/* ---- closing ---- */
 
 /* What is not done by now keeps others from their end, too. */
 static void lanes_finish(mega_cuda_gpu *g)
@@ -463,10 +527,12 @@ static void exchanges_close(mega_device *device)
     if (x == NULL) return;
     if (mega_cuda_gpu_enter(g, 1)) lanes_finish(g);
     mega_cuda_gpu_leave(g);
+    endings_finish(x);
     (void)mega_cuda_gpu_enter_to_end(g);
     for (mega_exchange_group *p = x->first, *next; p != NULL; p = next) {
         next = p->next;
         if (p->comm != NULL) (void)x->nccl.comm_destroy(p->comm);
+        if (p->ending != NULL) ending_leave(p->ending);
         mega_free(p);
     }
     for (int i = 0; i < x->places && x->done != NULL; i++)

@@ -1,6 +1,7 @@
 /* The functions and types of NCCL (libnccl.so.2) that exchanges of GPUs use, declared by megalith itself: no header of
  * NCCL is needed to build, and the library is loaded at run time (nccl.c). device_test_declarations compares them with
- * NCCL's own header where that is. They exist since NCCL 2.7. */
+ * NCCL's own header where that is. They exist since NCCL 2.10, and no call
+ * takes a struct whose form depends on the version. */
 #ifndef MEGALITH_CUDA_NCCL_CALLS_H
 #define MEGALITH_CUDA_NCCL_CALLS_H
 
