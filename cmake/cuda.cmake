@@ -167,7 +167,7 @@ target_link_libraries(device_test_cubins PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(device_test_cubins mega_software_cuda)
 target_compile_definitions(device_test_ptx PRIVATE MEGA_CUDA_PTX=$<BOOL:${MEGA_CUDA_PTX}>
     MEGA_CUDA_SOFTWARE="${CMAKE_BINARY_DIR}/libmega_software_cuda.so")
-set(scripts models ranks ranks_nccl calls failures plan measure)
+set(scripts models ranks ranks_nccl generate_ranks calls failures plan measure)
 if(NOT MEGA_SANITIZE) # these are of kernels for GPUs, or of the watch
     list(APPEND scripts images omitted library bits values changes train check_gpu)
 endif()

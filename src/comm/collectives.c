@@ -121,6 +121,41 @@ mega_status mega_comm_receive_start(mega_comm *comm, const char *name, int peer,
     return message_begin(comm, &op, peer, out);
 }
 
+/* Returns the bytes of all, if the device of the group has them and makes messages with any rank of it; else 0. */
+static int64_t bytes_of_device(const mega_comm *comm, const mega_message *list, int count)
+{
+    int64_t bytes = 0;
+    if (comm->device == NULL || comm->collectives == NULL) return 0;
+    for (int i = 0; i < count; bytes += list[i++].bytes)
+        if (mega_device_of(list[i].data) != comm->device) return 0;
+    return bytes;
+}
+
+mega_status mega_comm_messages_start(mega_comm *comm, const char *name, const mega_message *list, int count,
+                                     mega_request *requests)
+{
+    const int64_t bytes = bytes_of_device(comm, list, count);
+    for (int i = 0; i < count; i++) requests[i] = (mega_request){0};
+    if (bytes > 0) {
+        const comm_op op = {.kind = COMM_MESSAGES,
+                            .comm = comm,
+                            .name = name,
+                            .out = list->data,
+                            .list = list,
+                            .listed = count,
+                            .count = bytes,
+                            .number = ++comm->messages,
+                            .dtype = MEGA_U8};
+        return comm_begin(&op, requests);
+    }
+    for (int i = 0; i < count; i++) {
+        const mega_message *m = &list[i];
+        MEGA_TRY(m->is_received ? mega_comm_receive_start(comm, name, m->peer, m->data, m->bytes, &requests[i])
+                                : mega_comm_send_start(comm, name, m->peer, m->data, m->bytes, &requests[i]));
+    }
+    return MEGA_OK;
+}
+
 /* ---- blocking calls ---- */
 
 mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,

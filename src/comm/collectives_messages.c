@@ -19,6 +19,7 @@ const char *comm_kind_name(comm_kind kind)
     case COMM_REDUCE_SCATTER: return "reduce_scatter";
     case COMM_ALL_GATHER: return "all_gather";
     case COMM_ALL_TO_ALL: return "all_to_all";
+    case COMM_MESSAGES: return "messages";
     case COMM_BROADCAST: return "broadcast";
     case COMM_BARRIER: return "barrier";
     default: return "agree";

@@ -49,6 +49,7 @@ typedef enum comm_kind {
     COMM_REDUCE_SCATTER,
     COMM_ALL_GATHER,
     COMM_ALL_TO_ALL,
+    COMM_MESSAGES, /* of a device: those of mega_comm_messages_start */
     COMM_BROADCAST,
     COMM_BARRIER,
     COMM_AGREE
@@ -100,7 +101,10 @@ typedef struct comm_op {
     uint64_t number;  /* counts the collectives of the group, or its messages */
     void *out;
     const void *in;
-    int64_t count; /* elements; of one slice for kinds with slices */
+    const mega_message *list; /* COMM_MESSAGES, whose count is of bytes; valid while it is started */
+    int listed;
+    const mega_members *members; /* NULL: all ranks of the group */
+    int64_t count;               /* elements; of one slice for kinds with slices */
     mega_dtype dtype;
     mega_reduce reduce;
     comm_stage stage; /* of `out` and `in`, if these are in the place of a device's memory, and ... */

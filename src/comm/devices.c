@@ -33,7 +33,7 @@ static mega_exchange_group *device_group_of(const comm_op *op)
     const mega_comm *c = op->comm;
     if (op->kind == COMM_SEND) return op->peer == neighbour(c, c->forth) ? c->to_next : NULL;
     if (op->kind == COMM_RECEIVE) return op->peer == neighbour(c, -c->forth) ? c->from_previous : NULL;
-    return c->collectives;
+    return op->members != NULL ? op->members->devices : c->collectives;
 }
 
 bool comm_of_devices(const comm_op *op)
@@ -53,6 +53,7 @@ static mega_exchange_kind device_kind(comm_kind kind)
     case COMM_ALL_GATHER: return MEGA_EXCHANGE_ALL_GATHER;
     case COMM_ALL_TO_ALL: return MEGA_EXCHANGE_ALL_TO_ALL;
     case COMM_BROADCAST: return MEGA_EXCHANGE_BROADCAST;
+    case COMM_MESSAGES: return MEGA_EXCHANGE_MESSAGES;
     default: return MEGA_EXCHANGE_ALL_REDUCE;
     }
 }
@@ -64,7 +65,8 @@ mega_status comm_devices_start(comm_op *op, int place)
                                 .name = op->name,
                                 .in = op->in,
                                 .out = op->out,
-                                .count = op->count,
+                                .messages = op->list,
+                                .count = op->kind == COMM_MESSAGES ? op->listed : op->count,
                                 .dtype = op->dtype,
                                 .reduce = op->reduce,
                                 .peer = op->kind == COMM_SEND      ? 1
@@ -127,8 +129,11 @@ int comm_devices_missing(const comm_op *op, int *ranks, int most)
         ranks[0] = comm_world_rank(c, op->peer);
         return 1;
     }
-    for (int r = 0; r < c->size && count < most; r++)
+    const mega_members *m = op->members;
+    for (int i = 0; i < (m != NULL ? m->count : c->size) && count < most; i++) {
+        const int r = m != NULL ? m->rank[i] : i;
         if (r != c->rank) ranks[count++] = comm_world_rank(c, r);
+    }
     return count;
 }
 
@@ -247,17 +252,19 @@ static mega_status ask_all(mega_world *w, mega_device *device, bool *can, char *
 
 /* ---- groups of devices ---- */
 
-/* One that is opened: collectives of a group, or a direction between two neighbours of a pipeline. */
+/* One that is opened: collectives of a group or of some of its ranks, or a direction between two neighbours of a
+ * pipeline. */
 typedef struct device_link {
     mega_comm *comm;
+    const mega_members *members; /* NULL: all ranks of the group */
     mega_exchange_group **group;
     char id[MEGA_EXCHANGE_ID];
     int ranks, rank, lane;
 } device_link;
 
-enum { MOST_LINKS = AXES + 4 };
+enum { FEWEST_LINKS = AXES + 4 };
 typedef struct device_links {
-    device_link link[MOST_LINKS];
+    device_link *link; /* [FEWEST_LINKS + members] */
     int count;
 } device_links;
 
@@ -288,6 +295,36 @@ static void add_directions(device_links *all, mega_comm *c, int forth, int lane)
     }
 }
 
+static bool are_same_members(const mega_members *a, const mega_members *b)
+{
+    return a->count == b->count && memcmp(a->rank, b->rank, (size_t)a->count * sizeof *a->rank) == 0;
+}
+
+/* The sums of members whom no earlier ones and no group have already: of all stages, those of pp. */
+static void add_members(device_links *all, mega_members *const *members, int i)
+{
+    mega_members *m = members[i];
+    if (m->count < 2 || m->count == m->comm->size) return;
+    for (int k = 0; k < i; k++)
+        if (are_same_members(members[k], m)) return;
+    all->link[all->count++] = (device_link){.comm = m->comm,
+                                            .members = m,
+                                            .group = &m->devices,
+                                            .ranks = m->count,
+                                            .rank = m->own,
+                                            .lane = LANE_COLLECTIVES};
+}
+
+static void share_members(mega_members *const *members, int count)
+{
+    for (int i = 0; i < count; i++) {
+        mega_members *m = members[i];
+        if (m->count == m->comm->size) m->devices = m->comm->collectives;
+        for (int k = 0; k < i && m->devices == NULL; k++)
+            if (are_same_members(members[k], m)) m->devices = members[k]->devices;
+    }
+}
+
 static mega_status make_ids(device_links *all, mega_device *device)
 {
     for (int i = 0; i < all->count; i++)
@@ -295,13 +332,33 @@ static mega_status make_ids(device_links *all, mega_device *device)
     return MEGA_OK;
 }
 
+static const char what_is_sent[] = "identifier of exchanges";
+
+static mega_status send_id_to_members(device_link *l)
+{
+    const mega_members *m = l->members;
+    mega_request request;
+    for (int i = 1; i < m->count; i++) {
+        if (m->own != 0 && m->own != i) continue;
+        MEGA_TRY(m->own == 0
+                     ? mega_comm_send_start(m->comm, what_is_sent, m->rank[i], l->id, sizeof l->id, &request)
+                     : mega_comm_receive_start(m->comm, what_is_sent, m->rank[0], l->id, sizeof l->id, &request));
+        MEGA_TRY(mega_comm_wait(&request));
+    }
+    return MEGA_OK;
+}
+
 static mega_status send_ids(device_links *all)
 {
-    static const char what[] = "identifier of exchanges";
+    static const char *const what = what_is_sent;
     for (int i = 0; i < all->count; i++) {
         device_link *l = &all->link[i];
         mega_comm *c = l->comm;
         mega_request request;
+        if (l->members != NULL) {
+            MEGA_TRY(send_id_to_members(l));
+            continue;
+        }
         if (l->lane == LANE_COLLECTIVES) {
             MEGA_TRY(mega_comm_broadcast(c, what, l->id, sizeof l->id, 0));
             continue;
@@ -343,7 +400,9 @@ static mega_status open_groups(const device_links *all, mega_device *device)
     char name[MEGA_EXCHANGE_NAME];
     for (int i = 0; i < all->count; i++) {
         const device_link *l = &all->link[i];
-        if (l->lane == LANE_COLLECTIVES) snprintf(name, sizeof name, "group %s", l->comm->name);
+        if (l->members != NULL) snprintf(name, sizeof name, "%d ranks of group %s", l->ranks, l->comm->name);
+        else if (l->lane == LANE_COLLECTIVES)
+            snprintf(name, sizeof name, "group %s", l->comm->name);
         else
             snprintf(name, sizeof name, "messages %s of group %s",
                      l->rank == 0 ? "to the next rank" : "from the rank before", l->comm->name);
@@ -383,31 +442,43 @@ static mega_status try_groups(const device_links *all, mega_device *device)
     return st;
 }
 
-static device_links links_of(const mega_layout *l, mega_comm *const group[AXES])
+/* Those of the layout. */
+static void add_groups(device_links *all, const mega_layout *l, mega_comm *const group[AXES])
 {
-    device_links all = {.count = 0};
     for (int i = 0; i < AXES; i++)
-        if (group[i]->size > 1) share_or_add(&all, group, i);
-    add_directions(&all, l->pp.comm, 1, LANE_PIPELINE);
-    add_directions(&all, l->pp_back.comm, -1, LANE_PIPELINE + LANES_OF_DIRECTION);
-    return all;
+        if (group[i]->size > 1) share_or_add(all, group, i);
+    add_directions(all, l->pp.comm, 1, LANE_PIPELINE);
+    add_directions(all, l->pp_back.comm, -1, LANE_PIPELINE + LANES_OF_DIRECTION);
 }
 
 int mega_layout_links(const mega_layout *l)
 {
     mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
-    return links_of(l, group).count;
+    device_link link[FEWEST_LINKS];
+    device_links all = {.link = link};
+    add_groups(&all, l, group);
+    return all.count;
 }
 
-static mega_status connect_all(mega_layout *l, mega_device *device)
+static mega_status connect_links(mega_comm *world, device_links *all, mega_device *device)
+{
+    MEGA_TRY(mega_comm_agree(world, make_ids(all, device)));
+    MEGA_TRY(send_ids(all));
+    MEGA_TRY(mega_comm_agree(world, open_groups(all, device)));
+    return mega_comm_agree(world, try_groups(all, device));
+}
+
+static mega_status connect_all(mega_layout *l, mega_device *device, mega_members *const *members, int count)
 {
     mega_comm *const world = &l->world.comm->world->all;
     mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
-    device_links all = links_of(l, group);
-    MEGA_TRY(mega_comm_agree(world, make_ids(&all, device)));
-    MEGA_TRY(send_ids(&all));
-    MEGA_TRY(mega_comm_agree(world, open_groups(&all, device)));
-    MEGA_TRY(mega_comm_agree(world, try_groups(&all, device)));
+    device_links all = {.link = mega_calloc((size_t)(FEWEST_LINKS + count), sizeof *all.link)};
+    MEGA_TRY(mega_comm_agree(world, all.link != NULL ? MEGA_OK : MEGA_NO_MEMORY("exchanges of devices", "groups")));
+    add_groups(&all, l, group);
+    for (int i = 0; i < count; i++) add_members(&all, members, i);
+    const mega_status st = connect_links(world, &all, device);
+    mega_free(all.link);
+    MEGA_TRY(st);
     for (int i = 0; i < AXES; i++) {
         group[i]->device = device;
         for (int k = 0; k < i && group[i]->collectives == NULL; k++)
@@ -415,10 +486,12 @@ static mega_status connect_all(mega_layout *l, mega_device *device)
                 group[i]->collectives = group[k]->collectives;
     }
     l->pp_back.comm->device = device;
+    share_members(members, count);
     return MEGA_OK;
 }
 
-mega_status mega_layout_connect(mega_layout *l, mega_device *device, bool is_required, char said[MEGA_COMM_SAID])
+mega_status mega_layout_connect(mega_layout *l, mega_device *device, mega_members *const *members, int count,
+                                bool is_required, char said[MEGA_COMM_SAID])
 {
     mega_world *const w = l->world.comm->world;
     char why[400] = "", version[24];
@@ -435,7 +508,7 @@ mega_status mega_layout_connect(mega_layout *l, mega_device *device, bool is_req
     if (!can) snprintf(said, MEGA_COMM_SAID, "ranks exchange through the memory of their hosts: %s", why);
     if (!can) return MEGA_OK;
     version_text(version, device->exchanges->version(device));
-    MEGA_TRY(connect_all(l, device));
+    MEGA_TRY(connect_all(l, device, members, count));
     const int n = snprintf(said, MEGA_COMM_SAID, "ranks exchange by NCCL %s", version);
     const size_t taken = device->exchanges->taken(device);
     if (taken > 0)

@@ -1,5 +1,5 @@
-/* Sums over some of the ranks of a group, made of messages: each member adds up its share of the numbers, in the order
- * of members, and sends the sum to the others. */
+/* Sums over some of the ranks of a group: by their devices, or made of messages: each member adds up its share of the
+ * numbers, in the order of members, and sends the sum to the others. */
 #include "comm_impl.h"
 #include "megalith/device_memory.h"
 
@@ -94,11 +94,30 @@ static mega_status members_sum_all(const mega_members *m, const char *name, void
     return MEGA_OK;
 }
 
+static mega_status device_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype)
+{
+    const comm_op op = {.kind = COMM_ALL_REDUCE,
+                        .comm = m->comm,
+                        .members = m,
+                        .name = name,
+                        .out = data,
+                        .in = data,
+                        .count = count,
+                        .dtype = dtype,
+                        .reduce = MEGA_REDUCE_SUM,
+                        .number = ++m->comm->messages};
+    mega_request r;
+    if (count == 0) return MEGA_OK;
+    MEGA_TRY(comm_begin(&op, &r));
+    return mega_comm_wait(&r);
+}
+
 mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count, mega_dtype dtype,
                                   void *lists, void *scratch)
 {
     if (m->count < 2) return MEGA_OK;
     MEGA_TRY(comm_check_reducible(dtype, name));
+    if (m->devices != NULL && mega_device_of(data) == m->comm->device) return device_sum(m, name, data, count, dtype);
     if (mega_device_is_host(data)) return members_sum_all(m, name, data, count, dtype, lists, scratch);
     const size_t bytes = (size_t)count * mega_dtype_size(dtype), aligned = (bytes + 63) / 64 * 64;
     comm_stage stage;

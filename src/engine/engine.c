@@ -390,7 +390,14 @@ static void say_kernels(const mega_engine *e)
 static mega_status connect_devices(const mega_engine *e)
 {
     char said[MEGA_COMM_SAID] = "";
-    if (!e->options.no_nccl) MEGA_TRY(mega_layout_connect(e->layout, e->memory.device, e->options.needs_nccl, said));
+    mega_members **stages = mega_calloc((size_t)e->ties.count + 1, sizeof *stages);
+    for (int i = 0; i < e->ties.count && stages != NULL; i++) stages[i] = &e->ties.tie[i].stages;
+    mega_status st = mega_comm_agree(
+        e->layout->world.comm, stages != NULL ? MEGA_OK : MEGA_NO_MEMORY("engine", "the stages of tied parameters"));
+    if (st == MEGA_OK && !e->options.no_nccl)
+        st = mega_layout_connect(e->layout, e->memory.device, stages, e->ties.count, e->options.needs_nccl, said);
+    mega_free(stages);
+    MEGA_TRY(st);
     if (said[0] != '\0' && e->layout->world.rank == 0) mega_info("%s", said);
     return MEGA_OK;
 }

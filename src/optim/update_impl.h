@@ -55,7 +55,8 @@ struct mega_update {
     void *requests; /* lists of the sum of a tied parameter */
     mega_update_step step;
     mega_request *gather;        /* [buckets] in progress, or zero */
-    mega_request *piece;         /* [2 ranks of dp] pieces of matrices in progress, or zero */
+    mega_message *piece;         /* [2 ranks of dp] pieces of matrices of a round, ... */
+    mega_request *moving;        /* ... and those in progress, or zero */
     int pending;                 /* how many of them are in progress */
     mega_profile *profile;       /* borrowed; NULL: runs are not profiled */
     mega_compressed *compressed; /* [parameters of the largest bucket] */

@@ -17,8 +17,9 @@ static mega_status list_buckets(mega_update *u)
     u->scope = mega_calloc((size_t)buckets + 1, sizeof *u->scope);
     u->gather = mega_calloc((size_t)buckets + 1, sizeof *u->gather);
     u->piece = mega_calloc(2 * (size_t)u->layout->dp.size, sizeof *u->piece);
+    u->moving = mega_calloc(2 * (size_t)u->layout->dp.size, sizeof *u->moving);
     u->compressed = mega_calloc((size_t)mega_params_count(u->params) + 1, sizeof *u->compressed);
-    if (u->scope == NULL || u->gather == NULL || u->piece == NULL || u->compressed == NULL ||
+    if (u->scope == NULL || u->gather == NULL || u->piece == NULL || u->moving == NULL || u->compressed == NULL ||
         (requests > 0 && u->requests == NULL))
         return MEGA_FAIL(MEGA_ERR_MEMORY, "update program: no memory for %d buckets", buckets);
     for (int b = 0; b < buckets; b++) snprintf(u->scope[b], sizeof *u->scope, "bucket %d", b);
@@ -66,6 +67,7 @@ void mega_update_destroy(mega_update *u)
     mega_free(u->requests);
     mega_free(u->gather);
     mega_free(u->piece);
+    mega_free(u->moving);
     mega_free(u->compressed);
     mega_free(u);
 }

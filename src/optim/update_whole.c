@@ -95,11 +95,10 @@ mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x
     return newton_schulz_run(&n, gradient, &gradient);
 }
 
-/* Starts the messages of one matrix of a round: its pieces go to the rank that it was dealt to, or back. That rank has
+/* Lists the messages of one matrix of a round: its pieces go to the rank that it was dealt to, or back. That rank has
  * the matrix in its scratch, the others have the pieces in place of their gradients. */
-static mega_status start_matrix(mega_update *u, const whole_tensor *t, bool collects, int *requests)
+static void list_matrix(mega_update *u, const whole_tensor *t, bool collects, int *messages)
 {
-    mega_comm *dp = u->layout->dp.comm;
     const int own = u->layout->dp.rank;
     const int64_t size = (int64_t)element_size(u), begin = whole_tensors_range(u->params, t).first;
     for (int r = 0; r < u->layout->dp.size; r++) {
@@ -112,27 +111,22 @@ static mega_status start_matrix(mega_update *u, const whole_tensor *t, bool coll
             mega_device_copy(collects ? whole : part, collects ? part : whole, (size_t)(piece.count * size));
             continue;
         }
-        const int peer = r == own ? t->owner : r;
-        void *data = r == own ? part : whole;
-        mega_request *request = &u->piece[(*requests)++];
-        if ((r == own) == collects)
-            MEGA_TRY(mega_comm_send_start(dp, "pieces of matrices", peer, data, piece.count * size, request));
-        else
-            MEGA_TRY(mega_comm_receive_start(dp, "pieces of matrices", peer, data, piece.count * size, request));
+        u->piece[(*messages)++] = (mega_message){.peer = r == own ? t->owner : r,
+                                                 .is_received = (r == own) != collects,
+                                                 .data = r == own ? part : whole,
+                                                 .bytes = piece.count * size};
     }
-    return MEGA_OK;
 }
 
 static mega_status exchange_round(mega_update *u, int round, bool collects)
 {
     const mega_optimizer *o = u->optimizer;
-    int requests = 0;
-    mega_status st = MEGA_OK;
-    for (int i = 0; i < o->num_tensors && st == MEGA_OK; i++)
-        if (o->tensor[i].is_matrix && o->tensor[i].round == round)
-            st = start_matrix(u, &o->tensor[i], collects, &requests);
-    for (int i = 0; i < requests; i++) { /* also after a failure, so that none is left */
-        const mega_status now = mega_comm_wait(&u->piece[i]);
+    int messages = 0;
+    for (int i = 0; i < o->num_tensors; i++)
+        if (o->tensor[i].is_matrix && o->tensor[i].round == round) list_matrix(u, &o->tensor[i], collects, &messages);
+    mega_status st = mega_comm_messages_start(u->layout->dp.comm, "pieces of matrices", u->piece, messages, u->moving);
+    for (int i = 0; i < messages; i++) { /* also after a failure, so that none is left */
+        const mega_status now = mega_comm_wait(&u->moving[i]);
         if (st == MEGA_OK) st = now;
     }
     return st;

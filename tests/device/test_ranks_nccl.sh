@@ -16,16 +16,19 @@ train probe 1 --train-iters 1 --eval-iters 0 --device cuda
 ! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
 ! grep -q 'ranks exchange' probe.log || note "one rank says how ranks exchange"
 
-# --- layouts: RANKS OPTIONS, all against one rank of the CPU
+# --- layouts: RANKS OPTIONS, all against one rank of the CPU; nothing of a step goes through the memory of the host
 train cpu 1 --train-iters 3
 train deep 1 --num-layers 4 --train-iters 3
+train muon 1 --optimizer muon --train-iters 3
 tp2="--tensor-model-parallel-size 2"
 pp2="--pipeline-model-parallel-size 2 --micro-batch-size 1"
 turns="$pp2 --num-layers 4 --num-layers-per-virtual-pipeline-stage 1"
 rows="cpu 2 --zero-stage 3 --micro-batch-size 1
 cpu 2 $tp2 --sequence-parallel
 deep 2 $turns
-cpu 4 $tp2 $pp2"
+cpu 4 $tp2 $pp2
+deep 4 --pipeline-model-parallel-size 4 --num-layers 4 --micro-batch-size 1
+muon 2 --optimizer muon --zero-stage 2"
 [ -z "${MEGA_DEVICE_SEEDS:-}" ] || rows="$rows
 cpu 2 --micro-batch-size 1
 cpu 2 --zero-stage 1
@@ -35,18 +38,16 @@ cpu 2 $pp2
 cpu 4 $tp2 --zero-stage 3
 cpu 4 --micro-batch-size 1 --zero-stage 2
 cpu 4 $pp2 --zero-stage 1
-deep 4 --pipeline-model-parallel-size 4 --num-layers 4 --micro-batch-size 1
+muon 2 --optimizer muon
+muon 4 --optimizer muon --zero-stage 1 --micro-batch-size 1
 deep 4 $turns $tp2 --sequence-parallel"
 while read -r of n words; do
     # shellcheck disable=SC2086  # a list of words
-    train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
+    train gpu "$n" --train-iters 3 --device cuda $words --profile-table --profile-step-start 1 --profile-step-end 2 &&
+        alike "$of" gpu || note "... of $n ranks: $words"
+    ! grep -q 'through memory of the host' gpu.log || note "$n ranks, $words: $(grep 'memory of the host' gpu.log)"
     grep -q '^ranks exchange by NCCL 2.20.0$' gpu.log || note "$n ranks, $words: $(grep 'ranks exchange' gpu.log)"
 done <<<"$rows"
-# Nothing of data parallelism goes through the memory of the host.
-train counted 2 --train-iters 2 --eval-iters 0 --device cuda --zero-stage 2 --profile-table --profile-step-start 1 \
-    --profile-step-end 2
-! grep -q 'through memory of the host' counted.log || note "$(grep 'through memory of the host' counted.log)"
-
 # Times of exchanges are the device's, here a microsecond for each: not those of the host, which notices later.
 echo '{"train_batch_size": 4, "comms_logger": {"enabled": true, "prof_all": true}}' >logged.json
 train logged 2 --train-iters 2 --eval-iters 0 --device cuda --tensor-model-parallel-size 2 --deepspeed \
@@ -109,6 +110,10 @@ one_rank MEGA_SOFTWARE_CUDA_HANG=ncclCommInitRank:1 --zero-stage 2 --distributed
 [ $status != 0 ] && grep -qE 'barrier #0 \(connecting devices\) of group dp' failed.log &&
     grep -q 'NCCL does not come to the end of connecting their GPUs' failed.log ||
     note "ncclCommInitRank hangs: status $status: $(tail -3 failed.log)"
+# ... and one of Muon's pieces, which go together
+one_rank MEGA_SOFTWARE_CUDA_FAIL=ncclSend:1 --optimizer muon --zero-stage 2
+[ $status != 0 ] && grep -q 'ncclSend and ncclRecv (pieces of matrices) of group dp, rank 1 of 2: ' failed.log ||
+    note "ncclSend fails: status $status: $(tail -3 failed.log)"
 # NCCL is not there on one rank alone: none uses it
 one_rank MEGA_NCCL_LIBRARY=/no-such.so --zero-stage 2
 [ $status = 0 ] && grep -q 'rank 1 has MEGA_NCCL_LIBRARY: /no-such.so' failed.log ||

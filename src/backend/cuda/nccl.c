@@ -315,6 +315,19 @@ static nccl_result all_to_all(const mega_nccl *nccl, const mega_exchange_group *
     return r != NCCL_OK ? r : ended;
 }
 
+static nccl_result messages(const mega_nccl *nccl, const mega_exchange_group *p, const mega_exchange *e, cu_stream lane)
+{
+    nccl_result r = nccl->group_start();
+    if (r != NCCL_OK) return r;
+    for (int64_t i = 0; i < e->count && r == NCCL_OK; i++) {
+        const mega_message *m = &e->messages[i];
+        r = m->is_received ? nccl->receive(m->data, (size_t)m->bytes, NCCL_INT8, m->peer, p->comm, lane)
+                           : nccl->send(m->data, (size_t)m->bytes, NCCL_INT8, m->peer, p->comm, lane);
+    }
+    const nccl_result ended = nccl->group_end();
+    return r != NCCL_OK ? r : ended;
+}
+
 /* What is moved but not summed is bytes to NCCL. */
 static nccl_result nccl_call(const mega_nccl *nccl, const mega_exchange_group *p, const mega_exchange *e,
                              cu_stream lane)
@@ -330,6 +343,7 @@ static nccl_result nccl_call(const mega_nccl *nccl, const mega_exchange_group *p
     case MEGA_EXCHANGE_ALL_GATHER: return nccl->all_gather(e->in, e->out, bytes, NCCL_INT8, p->comm, lane);
     case MEGA_EXCHANGE_ALL_TO_ALL: return all_to_all(nccl, p, e, bytes, lane);
     case MEGA_EXCHANGE_BROADCAST: return nccl->broadcast(e->in, e->out, bytes, NCCL_INT8, e->peer, p->comm, lane);
+    case MEGA_EXCHANGE_MESSAGES: return messages(nccl, p, e, lane);
     case MEGA_EXCHANGE_SEND: return nccl->send(e->in, bytes, NCCL_INT8, e->peer, p->comm, lane);
     default: return nccl->receive(e->out, bytes, NCCL_INT8, e->peer, p->comm, lane);
     }
@@ -356,7 +370,7 @@ static bool note_time(mega_cuda_gpu *g, const mega_exchange *e, bool is_end, cu_
 static bool queue_exchange(mega_cuda_gpu *g, const mega_exchange_group *p, const mega_exchange *e)
 {
     static const char *const names[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather", "ncclSend and ncclRecv",
-                                        "ncclBroadcast", "ncclSend",          "ncclRecv"};
+                                        "ncclBroadcast", "ncclSend",          "ncclRecv",      "ncclSend and ncclRecv"};
     const cuda_exchanges *x = g->exchanges;
     const cu_stream lane = x->lane[p->lane];
     char what[2 * MEGA_EXCHANGE_NAME + 192];

@@ -13,19 +13,30 @@ typedef enum mega_exchange_kind {
     MEGA_EXCHANGE_ALL_TO_ALL,
     MEGA_EXCHANGE_BROADCAST,
     MEGA_EXCHANGE_SEND,
-    MEGA_EXCHANGE_RECEIVE
+    MEGA_EXCHANGE_RECEIVE,
+    MEGA_EXCHANGE_MESSAGES
 } mega_exchange_kind;
+
+/* To or from another rank of a group. */
+typedef struct mega_message {
+    int peer;
+    bool is_received;
+    void *data; /* read only, if it is sent */
+    int64_t bytes;
+} mega_message;
 
 /* Exchanges of a lane run one after the other; lanes do not wait for each other. */
 enum { MEGA_EXCHANGE_LANES = 5, MEGA_EXCHANGE_ID = 128, MEGA_EXCHANGE_NAME = 96 };
 typedef struct mega_exchange_group mega_exchange_group;
 
-/* As the calls of comm.h define it: `count` elements of one slice for kinds with slices. */
+/* As the calls of comm.h define it: `count` elements of one slice for kinds with slices. Of MEGA_EXCHANGE_MESSAGES,
+ * whose messages go on together, `messages` has `count`. */
 typedef struct mega_exchange {
     mega_exchange_kind kind;
     const char *name; /* purpose, for messages */
     const void *in;
     void *out;
+    const mega_message *messages; /* read when it is started */
     int64_t count;
     mega_dtype dtype;
     mega_reduce reduce;

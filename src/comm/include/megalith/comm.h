@@ -8,6 +8,7 @@
 #ifndef MEGALITH_COMM_H
 #define MEGALITH_COMM_H
 
+#include "megalith/device_exchange.h"
 #include "megalith/dtype.h"
 #include "megalith/status.h"
 #include <stdbool.h>
@@ -161,6 +162,10 @@ MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter_start(mega_comm *comm, co
                                                              mega_request *out);
 MEGA_CHECK_RESULT mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in,
                                                          int64_t count_in, mega_dtype dtype, mega_request *out);
+/* Starts messages that go on together, in whatever order the ranks list them; those of two ranks in one direction match
+ * in their order. Each of requests [count] is to be waited for, also after a failure; the list is read at once. */
+MEGA_CHECK_RESULT mega_status mega_comm_messages_start(mega_comm *comm, const char *name, const mega_message *list,
+                                                       int count, mega_request *requests);
 /* Waits until the operation is complete and zeroes the request; does nothing if it is zero. Returns MEGA_ERR_USAGE for
  * a copy of a request that was already waited for, MEGA_ERR_COMM if a rank has failed or the limit has passed. */
 MEGA_CHECK_RESULT mega_status mega_comm_wait(mega_request *request);
@@ -172,11 +177,12 @@ typedef struct mega_members {
     mega_comm *comm;
     const int *rank; /* ranks in comm */
     int count, own;
+    mega_exchange_group *devices; /* private: their devices' (mega_layout_connect); NULL: none */
 } mega_members;
-/* Collective over the members: each receives the sum of their numbers, taken in the order of members. Uses messages,
- * which share one order with the group's other messages. scratch has mega_comm_members_scratch bytes, aligned to 64,
- * and is not used for data of a device; lists has mega_comm_members_lists bytes of the host's memory, as those of
- * malloc. Returns the errors of mega_comm_all_reduce. */
+/* Collective over the members: each receives the sum of their numbers, taken in the order of members; that of devices
+ * which are connected, in the order of NCCL. Otherwise uses messages, which share one order with the group's other
+ * messages. scratch has mega_comm_members_scratch bytes, aligned to 64, and is not used for data of a device; lists has
+ * mega_comm_members_lists bytes of the host's memory, as those of malloc. Returns the errors of mega_comm_all_reduce. */
 size_t mega_comm_members_lists(const mega_members *m);
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
@@ -218,12 +224,15 @@ int mega_layout_level(const mega_layout *layout, const mega_comm *comm);
 void mega_layout_destroy(mega_layout *layout);
 /* Collective over the world: lets the devices of the ranks make exchanges of their memory themselves (NCCL), if each
  * rank has one of its own and its library was found. A wait for such an exchange returns at once: what the device is
- * given later comes after it. Messages are so only between neighbours of a pipeline, in the direction of the group.
+ * given later comes after it. Messages are so only between neighbours of a pipeline, in the direction of the group, and
+ * those of mega_comm_messages_start; sums over members, if they are in `members` [count], of ranks of pp, in the same
+ * order on all ranks, which stay until the layout is destroyed.
  * `said` is what a user may want to know, or empty: one rank, or connected before. If they cannot, and `is_required`,
  * all ranks return MEGA_ERR_UNSUPPORTED with the reason; otherwise exchanges are staged. device NULL: the host. */
 int mega_layout_links(const mega_layout *layout); /* how many groups of devices that are, for this rank; also planned */
 enum { MEGA_COMM_SAID = 512 };
-MEGA_CHECK_RESULT mega_status mega_layout_connect(mega_layout *layout, struct mega_device *device, bool is_required,
+MEGA_CHECK_RESULT mega_status mega_layout_connect(mega_layout *layout, struct mega_device *device,
+                                                  mega_members *const *members, int count, bool is_required,
                                                   char said[MEGA_COMM_SAID]);
 
 #ifdef __cplusplus
