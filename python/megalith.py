@@ -332,6 +332,18 @@ mega_half_widen = _function(
 mega_half_narrow = _function(
     "mega_half_narrow", None, POINTER(c_uint16), POINTER(c_float), c_int64, mega_dtype)
 
+# ---- message.h ----
+
+
+class mega_message(_Struct):
+    _fields_ = [
+        ("peer", c_int),
+        ("is_received", c_bool),
+        ("data", c_void_p),
+        ("bytes", c_int64),
+    ]
+
+
 # ---- status.h ----
 
 MEGA_ERROR_BYTES = 4096
@@ -460,6 +472,9 @@ mega_comm_reduce_scatter_start = _function(
 mega_comm_all_gather_start = _function(
     "mega_comm_all_gather_start", _checked, POINTER(mega_comm), _text, c_void_p, c_void_p, c_int64,
     mega_dtype, POINTER(mega_request))
+mega_comm_messages_start = _function(
+    "mega_comm_messages_start", _checked, POINTER(mega_comm), _text, POINTER(mega_message), c_int,
+    POINTER(mega_request))
 mega_comm_wait = _function("mega_comm_wait", _checked, POINTER(mega_request))
 mega_comm_poll = _function("mega_comm_poll", _checked, POINTER(mega_world))
 
@@ -470,6 +485,7 @@ class mega_members(_Struct):
         ("rank", POINTER(c_int)),
         ("count", c_int),
         ("own", c_int),
+        ("devices", c_void_p),
     ]
 
 
@@ -518,7 +534,8 @@ mega_layout_create = _function(
 mega_layout_destroy = _function("mega_layout_destroy", None, POINTER(mega_layout))
 MEGA_COMM_SAID = 512
 mega_layout_connect = _function(
-    "mega_layout_connect", _checked, POINTER(mega_layout), c_void_p, c_bool, POINTER(c_char))
+    "mega_layout_connect", _checked, POINTER(mega_layout), c_void_p,
+    POINTER(POINTER(mega_members)), c_int, c_bool, POINTER(c_char))
 
 # ---- param_init.h ----
 

@@ -110,7 +110,7 @@ static mega_status nccl_check(const mega_nccl *nccl, nccl_result result, nccl_co
 }
 
 /* Since 2.9 a major version has 10000 numbers, before it had 1000. */
-static void version_text(char text[MEGA_CUDA_TEXT], int version)
+static void nccl_version_text(char text[MEGA_CUDA_TEXT], int version)
 {
     const int major = version < 10000 ? 1000 : 10000;
     snprintf(text, MEGA_CUDA_TEXT, "%d.%d.%d", version / major, version % major / 100, version % 100);
@@ -123,7 +123,7 @@ static mega_status library_open(mega_nccl *nccl, int *version)
     MEGA_TRY(nccl_symbols(library, nccl));
     MEGA_TRY(nccl_check(nccl, nccl->version(version), NULL, "ncclGetVersion"));
     char text[MEGA_CUDA_TEXT];
-    version_text(text, *version);
+    nccl_version_text(text, *version);
     if (*version >= OLDEST) return MEGA_OK;
     return MEGA_FAIL(MEGA_ERR_UNSUPPORTED, "NCCL %s is too old; 2.10 or newer is needed", text);
 }
@@ -133,7 +133,7 @@ mega_status mega_cuda_nccl(char text[MEGA_CUDA_TEXT])
     mega_nccl nccl;
     int version;
     MEGA_TRY(library_open(&nccl, &version));
-    version_text(text, version);
+    nccl_version_text(text, version);
     return MEGA_OK;
 }
 

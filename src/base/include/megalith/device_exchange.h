@@ -5,6 +5,7 @@
 
 #include "megalith/device_memory.h"
 #include "megalith/dtype.h"
+#include "megalith/message.h"
 
 typedef enum mega_exchange_kind {
     MEGA_EXCHANGE_ALL_REDUCE,
@@ -16,14 +17,6 @@ typedef enum mega_exchange_kind {
     MEGA_EXCHANGE_RECEIVE,
     MEGA_EXCHANGE_MESSAGES
 } mega_exchange_kind;
-
-/* To or from another rank of a group. */
-typedef struct mega_message {
-    int peer;
-    bool is_received;
-    void *data; /* read only, if it is sent */
-    int64_t bytes;
-} mega_message;
 
 /* Exchanges of a lane run one after the other; lanes do not wait for each other. */
 enum { MEGA_EXCHANGE_LANES = 5, MEGA_EXCHANGE_ID = 128, MEGA_EXCHANGE_NAME = 96 };

@@ -8,8 +8,8 @@
 #ifndef MEGALITH_COMM_H
 #define MEGALITH_COMM_H
 
-#include "megalith/device_exchange.h"
 #include "megalith/dtype.h"
+#include "megalith/message.h"
 #include "megalith/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -177,12 +177,13 @@ typedef struct mega_members {
     mega_comm *comm;
     const int *rank; /* ranks in comm */
     int count, own;
-    mega_exchange_group *devices; /* private: their devices' (mega_layout_connect); NULL: none */
+    struct mega_exchange_group *devices; /* private: their devices' (mega_layout_connect); NULL: none */
 } mega_members;
 /* Collective over the members: each receives the sum of their numbers, taken in the order of members; that of devices
  * which are connected, in the order of NCCL. Otherwise uses messages, which share one order with the group's other
  * messages. scratch has mega_comm_members_scratch bytes, aligned to 64, and is not used for data of a device; lists has
- * mega_comm_members_lists bytes of the host's memory, as those of malloc. Returns the errors of mega_comm_all_reduce. */
+ * mega_comm_members_lists bytes of the host's memory, as those of malloc. Returns the errors of
+ * mega_comm_all_reduce. */
 size_t mega_comm_members_lists(const mega_members *m);
 size_t mega_comm_members_scratch(const mega_members *m, int64_t count, mega_dtype dtype);
 MEGA_CHECK_RESULT mega_status mega_comm_members_sum(const mega_members *m, const char *name, void *data, int64_t count,
