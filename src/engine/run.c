@@ -193,6 +193,14 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
     return engine_leave(e, run_forward(e, program, filled));
 }
 
+/* A device that has failed makes no exchange, in which the device of another rank may wait, so that its host comes to
+ * no agreement: this rank alone returns the failure, and its caller ends the others. */
+static bool is_device_lost(const mega_engine *e)
+{
+    return e->memory.device != NULL && e->layout->tp.size * e->layout->pp.size > 1 &&
+           mega_device_finish(e->memory.device) != MEGA_OK;
+}
+
 /* Collective over tp and pp. Returns MEGA_ERR_INTERRUPTED if any rank was asked to stop, else the failure of any
  * rank. */
 static mega_status ask_ranks(mega_engine *e)
@@ -201,6 +209,10 @@ static mega_status ask_ranks(mega_engine *e)
     enum { STOPS, FAILED, NUM_ASKED };
     const mega_status own =
         engine_take_failure(e, e->runs.failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&e->runs.failed));
+    if (is_device_lost(e)) {
+        e->runs.failed.code = MEGA_OK;
+        return mega_device_finish(e->memory.device);
+    }
     if (own != MEGA_OK) mega_error_get_of(own, &e->runs.failed);
     int32_t any[NUM_ASKED] = {[STOPS] = mega_world_stops(e->options.world, mega_team_is_stopped(e->options.team)),
                               [FAILED] = e->runs.failed.code != MEGA_OK};

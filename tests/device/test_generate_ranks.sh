@@ -25,22 +25,23 @@ run() {
         timeout -s KILL 60 "$@" >run.log 2>&1 </dev/null || status=$?
 }
 calls() { # FUNCTION: how often the second rank has called it
-    awk -v name="$1:" '$(NF - 1) == name { print $NF; found = 1 } END { if (!found) print 0 }' run.log
+    awk -v name="$1:" 'NF > 1 && $(NF - 1) == name { print $NF; found = 1 } END { if (!found) print 0 }' run.log
 }
 # ends COMMAND…: some calls of each function that the second rank makes fail, one in a run
 ends() {
-    local function=$1 count call of=CUDA
+    local function=$1 count call of=CUDA most
     shift
     [[ $function != nccl* ]] || of=NCCL
     run none "$@"
     [ $status -eq 0 ] || note "$*: $(tail -3 run.log)"
+    most=$((SECONDS + 10))
     count=$(calls "$function")
     [ "$count" -gt 0 ] || note "$*: no calls of $function"
     for call in $((count / 2 + 1)) ${MEGA_DEVICE_SEEDS:+$((count / 4 + 1)) $((count * 3 / 4 + 1)) $count}; do
         run "$function:$call" "$@"
         [ $status -ne 0 ] || note "$function:$call of $count, $*: nobody says so"
         grep -qE "error: .*cuda:[01]: .*of $of" run.log || note "$function:$call, $*: $(grep -E 'error|rank' run.log)"
-        [ $SECONDS -le 10 ] || note "$function:$call, $*: the ranks ended after $SECONDS s"
+        [ $SECONDS -le $most ] || note "$function:$call, $*: the ranks ended after $SECONDS s"
     done
 }
 tp=(--tensor-model-parallel-size 2) pp=(--pipeline-model-parallel-size 2)
