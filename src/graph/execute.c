@@ -96,12 +96,27 @@ static bool completes_at_once(const mega_program *p, int i)
     return !mega_op_is_bucket(p->g->op[i].kind) && !mega_op_is_collective(p->g->op[i].kind);
 }
 
-static mega_status run_calls(mega_program *p, int slot, int begin, int end)
+/* Runs a stretch of instructions as one; *i becomes the last of them. */
+static mega_status run_stretch(mega_program *p, int slot, int stretch, int *i)
+{
+    *i = p->stretch[stretch].end - 1;
+    MEGA_TRY(mega_comm_poll(p->world));
+    return execute_is_stopped(p) ? MEGA_OK : mega_recording_run(p, slot, stretch);
+}
+
+/* With `is_recorded`, nothing is done beside the launches of a stretch. */
+static mega_status run_calls(mega_program *p, int slot, int begin, int end, bool is_recorded)
 {
     const program_probe *probe = mega_program_probe(p);
     const program_call *call = p->call + (ptrdiff_t)slot * p->g->num_ops;
     mega_collectives_drop_failed(p);
     for (int i = begin; i < end; i++) {
+        const int stretch = is_recorded ? mega_recording_find(p, i) : -1;
+        if (stretch >= 0) {
+            MEGA_TRY(run_stretch(p, slot, stretch, &i));
+            MEGA_TRY(wait_results(p, probe, slot, i, end));
+            continue;
+        }
         MEGA_TRY(await_weights(p, i));
         if (probe->before != NULL) probe->before(p, i, slot);
         MEGA_TRY(run_call(p, &call[i]));
@@ -117,9 +132,7 @@ static mega_status run_range(mega_program *p, int slot, int begin, int end)
 {
     const program_probe *probe = mega_program_probe(p);
     const bool is_watched = probe->before != NULL || probe->started != NULL || probe->completed != NULL;
-    if (is_watched || is_awaiting(p, begin) || !mega_recording_applies(p, begin)) return run_calls(p, slot, begin, end);
-    MEGA_TRY(mega_comm_poll(p->world));
-    return execute_is_stopped(p) ? MEGA_OK : mega_recording_run(p, slot, begin, end);
+    return run_calls(p, slot, begin, end, !is_watched && !is_awaiting(p, begin));
 }
 
 /* A failed custom op, or a value that is not finite, does not end the loop, because other ranks wait for messages of

@@ -70,6 +70,9 @@ typedef struct bucket_args {
 } bucket_args;
 
 typedef struct program_recording program_recording; /* recording.c */
+typedef struct program_stretch {
+    int begin, end; /* instructions of one pass */
+} program_stretch;
 
 struct mega_program {
     mega_graph *g;
@@ -114,8 +117,10 @@ struct mega_program {
     mega_observer *observer;        /* NULL: results of instructions are not observed */
     void *observer_user;
     bool may_use_library;            /* mega_program_options */
-    bool records, is_recordable[2];  /* the caller's wish; whether the host only launches a forward, a backward */
-    program_recording *recording;    /* NULL: runs are not recorded */
+    bool records;                    /* the caller's wish */
+    program_stretch *stretch;        /* [num_stretches] in the order of the program: what is recorded as one */
+    int num_stretches;               /* 0: runs are not recorded */
+    program_recording *recording;    /* [slots][num_stretches], in variants */
     mega_weights_wait *weights_wait; /* NULL: the weights are always there */
     void *weights_user;
 };
@@ -165,12 +170,11 @@ void mega_control_plan(mega_program *p);
 const void *mega_control_table(const op_binder *b, const instruction *op); /* op_binder.table */
 const mega_step_block *mega_control_step(const mega_program *p);           /* what kernels read */
 void mega_control_write(mega_program *p); /* before a run: the step block as it is now */
-/* recording.c: on a device, a run may be a recording of its launches, which the host asks for as one. */
+/* recording.c: on a device, a stretch of a run may be a recording of its launches, which the host asks for as one. */
 mega_status mega_recordings_allocate(mega_program *p);
 void mega_recordings_free(mega_program *p);
-/* Whether it may be so for the pass that begins with this instruction, where nothing is done beside its launches. */
-bool mega_recording_applies(const mega_program *p, int begin);
-mega_status mega_recording_run(mega_program *p, int slot, int begin, int end);
+int mega_recording_find(const mega_program *p, int begin); /* that which begins with the instruction; -1: none */
+mega_status mega_recording_run(mega_program *p, int slot, int stretch);
 /* packed_weights.c: assigns buffers for packed weights to GEMMs. */
 mega_status mega_plan_packed(mega_program *p);
 /* Returns an address that is never read, for kernels that only check whether an optional operand is present. */

@@ -42,12 +42,25 @@ while read -r of n words; do
     train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
 done <<<"$rows"
 
-# ... as many graphs as a plan says, of the first stage
-train stages 2 --train-iters 2 --device cuda --micro-batch-size 1 --pipeline-model-parallel-size 2
-"$MEGALITH" plan "${options[@]}" --train-iters 2 --device cuda --world-size 2 --micro-batch-size 1 \
-    --pipeline-model-parallel-size 2 >plan.txt 2>&1 || note "a plan of two stages: $(tail -2 plan.txt)"
-graphs=$(sed -n 's/^ *graphs on the GPU: train \([0-9]*\), .*/\1/p' plan.txt)
-grep -q "graphs on the GPU: ${graphs:-none}, with" stages.log || note "${graphs:-no} graphs: $(grep graphs stages.log)"
+# ... as many graphs as a plan says, of the first rank: whole passes of a stage, pieces between exchanges. They change no
+# bit.
+rows="--micro-batch-size 1 $pp2
+$tp2 --sequence-parallel
+--micro-batch-size 1 --zero-stage 2
+--zero-stage 3"
+while read -r words; do
+    # shellcheck disable=SC2086
+    train graphs 2 --train-iters 2 --device cuda $words
+    # shellcheck disable=SC2086
+    train launches 2 --train-iters 2 --device cuda --cuda-graph-impl none $words
+    cmp -s graphs.losses launches.losses || note "graphs change the losses of $words"
+    # shellcheck disable=SC2086
+    "$MEGALITH" plan "${options[@]}" --train-iters 2 --device cuda --world-size 2 $words >plan.txt 2>&1 ||
+        note "a plan with $words: $(tail -2 plan.txt)"
+    graphs=$(sed -n 's/^ *graphs on the GPU: train \([0-9]*\), .*/\1/p' plan.txt)
+    grep -q "graphs on the GPU: ${graphs:-none}, with" graphs.log ||
+        note "$words: ${graphs:-no} graphs: $(grep graphs graphs.log)"
+done <<<"$rows"
 
 # --- a checkpoint of the one goes on with the other, in another layout
 train straight 1 --train-iters 5 --load cpu --save nowhere --save-interval 100

@@ -398,8 +398,10 @@ static bool make_launchable(mega_cuda_gpu *g, cu_graph graph, mega_recording *r)
     (void)g->cuda.memory_info(&before, &all);
     const cu_result made = g->cuda.graph_instantiate(&r->exec, graph, 0);
     if (made == CU_OUT_OF_MEMORY) { /* the run needs no graph */
-        mega_warn("%s: no memory for a graph of %lld launches, which are made one by one", g->name,
-                  (long long)r->launches);
+        if (!g->lacks_graphs)
+            mega_warn("%s: no memory for a graph of %lld launches, which are made one by one", g->name,
+                      (long long)r->launches);
+        g->lacks_graphs = true;
         return false;
     }
     if (!is_done(g, made, "making a graph of its work")) return false;

@@ -186,6 +186,7 @@ typedef struct mega_cuda_gpu {
     bool has_work;             /* since the host has waited last */
     const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
     mega_recording *recording; /* into which work is recorded; NULL: it is queued */
+    bool lacks_graphs;         /* there was no memory for one, and a warning said so */
     mega_error_record failed;  /* code MEGA_OK: nothing */
     char name[128];            /* "cuda:0" */
     char bus_id[32];           /* "0000:81:00.0" */
