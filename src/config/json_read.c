@@ -1,9 +1,10 @@
 /* Reads options from a DeepSpeed JSON, or from Accelerate's YAML after it has been converted to JSON. The tree that
- * jansson builds has no line numbers, so the text is scanned in parallel (json_scan.h). */
+ * jansson builds has no line numbers, so a cursor walks over the text in parallel: members of an object are in the tree
+ * in the order of the text, which is known to be valid, so that what the cursor returns is ignored. */
 #include "config_impl.h"
-#include "json_scan.h"
 #include "json_values.h"
 #include "megalith/json.h"
+#include "megalith/json_cursor.h"
 #include "megalith/log.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -23,7 +24,9 @@ typedef struct json_reader {
     const char *name; /* of the file, for messages */
     mega_option_source source;
     json_key_walk keys; /* before the first known key */
-    json_scan scan;
+    mega_cursor cursor;
+    size_t counted; /* line ends of the text before it are counted in `line` */
+    int line;
     size_t mistakes;
     idle_key idle[128];
     size_t num_idle;
@@ -334,6 +337,14 @@ static void take_yaml(json_reader *r, const json_item *item, const json_key_walk
 
 static void visit_object(json_reader *r, json_t *object, const char *path);
 
+/* Returns the number of the line in which the next key or value is. */
+static int line_here(json_reader *r)
+{
+    (void)mega_cursor_peek(&r->cursor);
+    for (; r->counted < r->cursor.at; r->counted++) r->line += r->cursor.text[r->counted] == '\n';
+    return r->line;
+}
+
 /* Visits the elements of an array as keys of their own: "optimizer.params.betas[0]". */
 static void visit_array(json_reader *r, const json_item *array)
 {
@@ -342,11 +353,12 @@ static void visit_array(json_reader *r, const json_item *array)
     char path[LONGEST_PATH];
     snprintf(path, sizeof path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, count);
     if (mega_key_find(&r->keys, path, &key)) wrong_kind(r, array, "more values");
-    json_scan_pass_mark(&r->scan, '[');
+    bool is_first = true, is_more;
+    MEGA_IGNORE(mega_cursor_open(&r->cursor, '['));
     for (size_t i = 0; i < count; i++) {
         json_item item = {.value = json_array_get(array->value, i)};
-        json_scan_pass_mark(&r->scan, ',');
-        item.line = r->scan.line;
+        MEGA_IGNORE(mega_cursor_more(&r->cursor, '[', &is_first, &is_more));
+        item.line = line_here(r);
         snprintf(item.path, sizeof item.path, "%.*s[%zu]", LONGEST_PATH - 24, array->path, i);
         if (!mega_key_find(&r->keys, item.path, &key)) {
             wrong_kind(r, array, "fewer values");
@@ -354,7 +366,7 @@ static void visit_array(json_reader *r, const json_item *array)
         } else if (!json_is_null(item.value)) {
             take_leaf(r, &item, &key);
         }
-        json_scan_pass_value(&r->scan);
+        MEGA_IGNORE(mega_cursor_skip(&r->cursor));
     }
 }
 
@@ -370,13 +382,12 @@ static bool is_not_given(const json_t *value, const mega_option_row *row, bool i
     return json_is_null(value) || (text != NULL && strcmp(text, "auto") == 0);
 }
 
-/* Visits one value: r->scan.at points to the value, and is moved past it. */
+/* Visits one value, before which the cursor is; it is moved past it. */
 static void visit(json_reader *r, const json_item *item, bool is_plain)
 {
     json_key_walk key, first;
     char element[LONGEST_PATH + 4];
-    const char *const at = r->scan.at;
-    const int line = r->scan.line;
+    const size_t at = r->cursor.at;
     const bool is_known = is_plain && mega_key_find(&r->keys, item->path, &key);
     const bool has_below = is_plain && mega_key_has_below(&r->keys, item->path);
     snprintf(element, sizeof element, "%s[0]", item->path);
@@ -400,28 +411,27 @@ static void visit(json_reader *r, const json_item *item, bool is_plain)
     } else {
         wrong_kind(r, item, takes_array ? "an array" : "an object in braces");
     }
-    r->scan.at = at;
-    r->scan.line = line;
-    json_scan_pass_value(&r->scan);
+    r->cursor.at = at;
+    MEGA_IGNORE(mega_cursor_skip(&r->cursor));
 }
 
 static void visit_object(json_reader *r, json_t *object, const char *path)
 {
     const char *name;
     json_t *value;
-    json_scan_pass_mark(&r->scan, '{');
+    bool is_first = true, is_more;
+    MEGA_IGNORE(mega_cursor_open(&r->cursor, '{'));
     json_object_foreach(object, name, value)
     {
-        json_item item = {.line = r->scan.line, .value = value};
+        MEGA_IGNORE(mega_cursor_more(&r->cursor, '{', &is_first, &is_more));
+        json_item item = {.line = line_here(r), .value = value};
         /* a name that contains a dot would be confused with a path */
         const bool is_plain = strpbrk(name, ".[|") == NULL && strlen(path) + strlen(name) + 2 < sizeof item.path;
         snprintf(item.path, sizeof item.path, "%.120s%s%.70s", path, path[0] != '\0' ? "." : "", name);
-        json_scan_pass_string(&r->scan);
-        json_scan_pass_mark(&r->scan, ':');
+        MEGA_IGNORE(mega_cursor_key(&r->cursor));
         if (r->mistakes < MOST_MISTAKES) visit(r, &item, is_plain);
         else
-            json_scan_pass_value(&r->scan);
-        json_scan_pass_mark(&r->scan, ',');
+            MEGA_IGNORE(mega_cursor_skip(&r->cursor));
     }
 }
 
@@ -477,10 +487,12 @@ void options_read_text(mega_options *o, const char *name, bool is_yaml, const ch
             .name = name,
             .source = is_yaml ? MEGA_SET_BY_YAML : MEGA_SET_BY_JSON,
             .keys = {.is_yaml = is_yaml, .options = {.table = &o->table}, .command = mega_options_command_bit(o)},
-            .scan = {text, 1}};
+            .line = 1};
+        mega_cursor_init(&r.cursor, name, text, size);
         r.passes_unknown = !is_yaml && composition->passes_unknown != NULL && composition->passes_unknown(o);
         visit_object(&r, tree, "");
         note_idle(&r);
+        mega_cursor_fini(&r.cursor);
     }
     json_decref(tree);
     mega_free(copy);

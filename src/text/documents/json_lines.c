@@ -2,6 +2,7 @@
  * Like Python's json module it accepts NaN and Infinity, and the last of several equal keys counts. */
 #include "documents_impl.h"
 #include "json_scan.h"
+#include "megalith/json_cursor.h"
 #include "megalith/utf8.h"
 #include <stdio.h>
 #include <string.h>
@@ -38,48 +39,19 @@ static void skip_space(scanner *s)
 
 /* ---- checking ---- */
 
-static int hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-/* Reads the four hex digits at p; -1 if they are not hex digits. */
-static int32_t decode_hex4(const uint8_t *p, const uint8_t *end)
-{
-    if (end - p < 4) return -1;
-    int32_t v = 0;
-    for (int i = 0; i < 4; i++) {
-        const int h = hex_value(p[i]);
-        if (h < 0) return -1;
-        v = v << 4 | h;
-    }
-    return v;
-}
-
 /* s->p points to the backslash. */
 static bool scan_escape(scanner *s)
 {
-    const uint8_t *at = s->p;
-    if (s->end - at < 2) return line_wrong(s, at, "the line ends inside a string");
-    if (at[1] != 'u') {
-        if (memchr("\"\\/bfnrt", at[1], 8) == NULL)
-            return line_wrong(s, at, "unknown escape: expected one of \" \\ / b f n r t u after a backslash");
-        s->p += 2;
-        return true;
+    uint32_t character;
+    size_t length = 0;
+    switch (mega_json_escape((const char *)s->p, (size_t)(s->end - s->p), &character, &length)) {
+    case MEGA_ESCAPE_GOOD: s->p += length; return true;
+    case MEGA_ESCAPE_CUT: return line_wrong(s, s->p, "the line ends inside a string");
+    case MEGA_ESCAPE_NO_HEX: return line_wrong(s, s->p, "\\u without four hexadecimal digits");
+    case MEGA_ESCAPE_HALF: return line_wrong(s, s->p, "half of a surrogate pair, which is not a character");
+    case MEGA_ESCAPE_UNKNOWN: break;
     }
-    const int32_t first = decode_hex4(at + 2, s->end);
-    if (first < 0) return line_wrong(s, at, "\\u without four hexadecimal digits");
-    s->p += 6;
-    if (first < 0xd800 || first > 0xdfff) return true;
-    const bool pair = first < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
-    const int32_t second = pair ? decode_hex4(s->p + 2, s->end) : -1;
-    if (second < 0xdc00 || second > 0xdfff)
-        return line_wrong(s, at, "half of a surrogate pair, which is not a character");
-    s->p += 6;
-    return true;
+    return line_wrong(s, s->p, "unknown escape: expected one of \" \\ / b f n r t u after a backslash");
 }
 
 /* s->p points after the opening quote. */
@@ -217,44 +189,14 @@ static bool scan_value(scanner *s, int depth)
 
 /* ---- decoding; the escapes have been checked ---- */
 
-static char *put_character(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *to++ = (char)(0xe0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | c >> 18);
-        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* Writes the character of the escape at *p, which is never longer than the escape, and moves *p past it. */
 static char *put_escape(char *to, const uint8_t **p, const uint8_t *end)
 {
-    const uint8_t *at = *p;
-    *p += at[1] == 'u' ? 6 : 2;
-    switch (at[1]) {
-    case 'b': *to = '\b'; return to + 1;
-    case 'f': *to = '\f'; return to + 1;
-    case 'n': *to = '\n'; return to + 1;
-    case 'r': *to = '\r'; return to + 1;
-    case 't': *to = '\t'; return to + 1;
-    case 'u': break;
-    default: *to = (char)at[1]; return to + 1;
-    }
-    const uint32_t first = (uint32_t)decode_hex4(at + 2, end);
-    if (first < 0xd800 || first > 0xdfff) return put_character(to, first);
-    *p += 6;
-    return put_character(to, 0x10000 + ((first - 0xd800) << 10) + ((uint32_t)decode_hex4(at + 8, end) - 0xdc00));
+    uint32_t character = 0;
+    size_t length = 0;
+    (void)mega_json_escape((const char *)*p, (size_t)(end - *p), &character, &length);
+    *p += length;
+    return to + mega_utf8_encode(character, to);
 }
 
 static void string_decode(mega_buffer *out, raw_string s)

@@ -2,9 +2,11 @@
  * changed at every byte, which must be refused or accepted but never crash. */
 #include "kit.h"
 #include "megalith/file.h"
+#include "megalith/json_cursor.h"
 #include "megalith/tokenizer.h"
-#include "tokenizer/json_cursor.h"
 #include <string.h>
+
+#define EIGHT(text) text text text text text text text text
 
 static void strings(void **state)
 {
@@ -61,7 +63,7 @@ static void mistakes(void **state)
         {"{\"a\" 1}", "expected ':'"},
         {"{1:2}", "found a number, expected a string"},
         {"[nul]", "expected a value"},
-        {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested deeper than 64"},
+        {EIGHT(EIGHT(EIGHT("[["))), "nested deeper than 512"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         mega_cursor c;

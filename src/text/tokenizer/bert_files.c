@@ -1,6 +1,6 @@
 /* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers`
  * that have nothing else. */
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"

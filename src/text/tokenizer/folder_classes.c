@@ -1,6 +1,6 @@
 /* The classes of `transformers`: which one reads a folder, and by what steps it replaces those of tokenizer.json. */
 #include "folder_rules.h"
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include <string.h>
 
 typedef struct class_row {

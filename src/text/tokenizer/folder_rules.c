@@ -1,7 +1,7 @@
 /* Reads what the files of a folder say of its tokens and roles, and orders the tokens that are added to a
  * vocabulary. */
 #include "folder_keys.h"
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "vocabulary.h"
 #include <jansson.h>

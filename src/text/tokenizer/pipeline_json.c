@@ -1,7 +1,7 @@
 /* Reads the normalizer, pre-tokenizer, post-processor and decoder of a tokenizer.json into steps. What is not built is
  * refused by name, with its place in the file. */
 #include "base64.h"
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "tokenizer_json.h"
 #include <stdio.h>
 #include <string.h>

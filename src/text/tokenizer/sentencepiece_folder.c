@@ -1,7 +1,7 @@
 /* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5, XLM-RoBERTa, Llama and Gemma.
  * They are read as `transformers` reads them, which makes a tokenizer.json of the model's pieces. */
 #include "base64.h"
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
 #include "protobuf.h"

@@ -1,5 +1,5 @@
 /* Creates the tokenizer that options name, or that a folder holds. */
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
 #include "megalith/log.h"

@@ -1,5 +1,5 @@
 /* Reads plain vocabulary files: vocab.json with merges.txt as in GPT-2, and lists of characters. */
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"

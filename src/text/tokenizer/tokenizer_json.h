@@ -2,7 +2,7 @@
 #ifndef MEGALITH_TEXT_TOKENIZER_JSON_H
 #define MEGALITH_TEXT_TOKENIZER_JSON_H
 
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
 

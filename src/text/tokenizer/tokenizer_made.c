@@ -2,7 +2,7 @@
  * model) and the tokens that Megatron's classes append to it: `transformers` would take the file alone, without these
  * tokens and their roles. */
 #include "base64.h"
-#include "json_cursor.h"
+#include "megalith/json_cursor.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"
 #include <string.h>

@@ -68,11 +68,6 @@ typedef struct trainer_state {
     size_t block_used, block_size;
 } trainer_state;
 
-static mega_status bpe_no_memory(const char *what)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
-}
-
 static train_pair *pair_slot_of(train_pair *pair, uint64_t slots, int32_t left, int32_t right)
 {
     uint64_t s = mega_pair_hash(left, right) & (slots - 1);
@@ -85,7 +80,7 @@ static mega_status grow_pairs(trainer_state *t)
     if (t->used * 2 < t->slots) return MEGA_OK;
     const uint64_t slots = t->slots == 0 ? 1 << 14 : t->slots * 2;
     train_pair *pair = mega_malloc(slots * sizeof *pair);
-    if (pair == NULL) return bpe_no_memory("pairs");
+    if (pair == NULL) return TRAIN_NO_MEMORY("pairs");
     for (uint64_t s = 0; s < slots; s++) pair[s].left = -1;
     for (uint64_t s = 0; s < t->slots; s++)
         if (t->pair[s].left >= 0) *pair_slot_of(pair, slots, t->pair[s].left, t->pair[s].right) = t->pair[s];
@@ -100,7 +95,7 @@ static mega_status new_list(trainer_state *t, size_t n, int32_t **out)
     if (t->block == NULL || t->block_size - t->block_used < n) {
         const size_t size = n > BLOCK ? n : BLOCK;
         train_block *block = mega_malloc(sizeof *block + size * sizeof *block->list);
-        if (block == NULL) return bpe_no_memory("the positions of pairs");
+        if (block == NULL) return TRAIN_NO_MEMORY("the positions of pairs");
         block->next = t->block;
         t->block = block;
         t->block_size = size;
@@ -120,7 +115,7 @@ static bool entry_before(const train_entry *a, const train_entry *b)
 static mega_status pair_queue(trainer_state *t, train_entry entry)
 {
     if (!mega_array_reserve(&t->heap, &t->heap_capacity, t->queued + 1, sizeof *t->heap))
-        return bpe_no_memory("the queue of pairs");
+        return TRAIN_NO_MEMORY("the queue of pairs");
     int64_t i = t->queued++;
     for (; i > 0 && entry_before(&entry, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = entry;
@@ -185,7 +180,7 @@ static mega_status make_words(trainer_state *t, const mega_vocabulary *v, const 
     }
     t->symbol = mega_malloc(w->bytes.size * sizeof *t->symbol);
     t->word = mega_malloc((size_t)w->size * sizeof *t->word);
-    if (w->size > 0 && (t->symbol == NULL || t->word == NULL)) return bpe_no_memory("the words");
+    if (w->size > 0 && (t->symbol == NULL || t->word == NULL)) return TRAIN_NO_MEMORY("the words");
     size_t at = 0;
     for (int64_t i = 0; i < w->size; i++) {
         const mega_word_count *word = &w->word[i];
@@ -233,7 +228,7 @@ static mega_status make_sides(trainer_state *t, int64_t vocab_size)
         train_side *side = i == 0 ? &t->before : &t->after;
         side->neighbour = mega_calloc((size_t)vocab_size, sizeof *side->neighbour);
         side->seen = mega_malloc((size_t)vocab_size * sizeof *side->seen);
-        if (side->neighbour == NULL || side->seen == NULL) return bpe_no_memory("symbols");
+        if (side->neighbour == NULL || side->seen == NULL) return TRAIN_NO_MEMORY("symbols");
     }
     return MEGA_OK;
 }
@@ -244,7 +239,7 @@ static mega_status begin_words(trainer_state *t, const mega_vocabulary *v, const
     MEGA_TRY(make_words(t, v, w));
     MEGA_TRY(make_sides(t, vocab_size));
     train_neighbour *first = mega_calloc(1 << 16, sizeof *first);
-    const mega_status st = first == NULL ? bpe_no_memory("pairs") : make_first(t, w->size, first);
+    const mega_status st = first == NULL ? TRAIN_NO_MEMORY("pairs") : make_first(t, w->size, first);
     mega_free(first);
     return st;
 }
@@ -267,7 +262,7 @@ static mega_status make_character_words(trainer_state *t, const mega_vocabulary 
 {
     t->symbol = mega_malloc((w->bytes.size + 1) * sizeof *t->symbol);
     t->word = mega_malloc(((size_t)w->size + 1) * sizeof *t->word);
-    if (t->symbol == NULL || t->word == NULL) return bpe_no_memory("the words");
+    if (t->symbol == NULL || t->word == NULL) return TRAIN_NO_MEMORY("the words");
     size_t made = 0;
     for (int64_t i = 0; i < w->size; i++) {
         const mega_word_count *word = &w->word[i];
@@ -335,7 +330,7 @@ static mega_status reserve_places(train_side *side, int64_t n)
 {
     return mega_array_reserve(&side->place, &side->capacity, side->places + n, sizeof *side->place)
                ? MEGA_OK
-               : bpe_no_memory("the positions of pairs");
+               : TRAIN_NO_MEMORY("the positions of pairs");
 }
 
 static inline void neighbour_note(train_side *side, int32_t symbol, int32_t word, int64_t count)

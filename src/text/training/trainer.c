@@ -82,7 +82,7 @@ static mega_status trainer_create(const mega_trainer *like, mega_trainer **out)
     uint8_t *seen = kind == MEGA_KIND_CHAR ? mega_calloc(CODE_POINTS / 8, 1) : NULL;
     if (t == NULL || (kind == MEGA_KIND_CHAR && seen == NULL)) {
         MEGA_FREE(t, seen);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory");
+        return TRAIN_NO_MEMORY("the tokenizer");
     }
     t->kind = kind;
     t->vocab_size = like->vocab_size;

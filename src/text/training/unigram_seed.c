@@ -33,11 +33,6 @@ typedef struct seeder {
     int64_t seeds, capacity;
 } seeder;
 
-static mega_status seed_no_memory(const char *what)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
-}
-
 /* Takes the next character of a word; UNCOVERED for a byte that is not UTF-8, and for what stands for something else
  * here. */
 static uint32_t next_character(const mega_unigram_word *w, uint32_t *at)
@@ -75,7 +70,7 @@ static mega_status choose_covered(seeder *s, character_count *all)
     if (count > 0) qsort(all, (size_t)count, sizeof *all, compare_characters);
     while (kept < count && (double)sum < u->coverage * (double)total) sum += all[kept++].count;
     u->covered = mega_malloc(((size_t)kept + 1) * sizeof *u->covered);
-    if (u->covered == NULL) return seed_no_memory("the characters of the text");
+    if (u->covered == NULL) return TRAIN_NO_MEMORY("the characters of the text");
     for (int64_t i = 0; i < kept; i++) u->covered[i] = all[i].cp;
     for (int64_t i = kept; i < count; i++) s->count[all[i].cp] = 0;
     s->count[UNCOVERED] = 0;
@@ -96,7 +91,7 @@ static mega_status count_covered(seeder *s)
     s->count = mega_calloc(s->limit, sizeof *s->count);
     if (all == NULL || s->count == NULL) {
         mega_free(all);
-        return seed_no_memory("the characters of the text");
+        return TRAIN_NO_MEMORY("the characters of the text");
     }
     for (int64_t i = 0; i < u->words; i++)
         for (uint32_t at = 0; at < u->word[i].size;) s->count[next_character(&u->word[i], &at)] += u->word[i].count;
@@ -189,7 +184,7 @@ static mega_status write_text(seeder *s)
     s->text = mega_malloc((bytes + 1) * sizeof *s->text);
     s->suffix = mega_malloc((bytes + 1) * sizeof *s->suffix);
     s->bucket = mega_calloc((size_t)s->limit + 1, sizeof *s->bucket);
-    if (s->text == NULL || s->suffix == NULL || s->bucket == NULL) return seed_no_memory("the suffixes of words");
+    if (s->text == NULL || s->suffix == NULL || s->bucket == NULL) return TRAIN_NO_MEMORY("the suffixes of words");
     for (int64_t i = 0; i < u->words; i++) {
         for (uint32_t at = 0; at < u->word[i].size;) {
             const uint32_t cp = next_character(&u->word[i], &at);
@@ -243,7 +238,7 @@ static mega_status note_seed(seeder *s, int64_t begin, int64_t end, int length)
     const int64_t times = s->sum[end] - s->sum[begin];
     const uint32_t *at = s->suffix[begin].at;
     if (length < 2 || length > LONGEST || times < 2 || !may_be_piece(s, at, length)) return MEGA_OK;
-    if (!mega_array_reserve(&s->found, &s->capacity, s->seeds + 1, sizeof *s->found)) return seed_no_memory("seeds");
+    if (!mega_array_reserve(&s->found, &s->capacity, s->seeds + 1, sizeof *s->found)) return TRAIN_NO_MEMORY("seeds");
     s->found[s->seeds] = (seed){.at = at, .weight = times * length, .order = s->seeds, .length = length};
     s->seeds++;
     return MEGA_OK;
@@ -310,7 +305,7 @@ static mega_status seed_all(seeder *s)
     fill_buckets(s);
     mega_team_for(s->u->team, s->buckets, 1, sort_buckets, s);
     s->sum = mega_malloc(((size_t)s->suffixes + 1) * sizeof *s->sum);
-    if (s->sum == NULL) return seed_no_memory("the suffixes of words");
+    if (s->sum == NULL) return TRAIN_NO_MEMORY("the suffixes of words");
     s->sum[0] = 0;
     for (int64_t i = 0; i < s->suffixes; i++) s->sum[i + 1] = s->sum[i] + s->suffix[i].count;
     MEGA_TRY(find_seeds(s));

@@ -50,17 +50,12 @@ typedef struct em {
     int64_t arrays;        /* room for this many pieces */
 } em;
 
-static mega_status em_no_memory(const char *what)
-{
-    return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what);
-}
-
 mega_status mega_unigram_add_piece(mega_unigram *u, const char *bytes, size_t n, double score)
 {
     const size_t begin = u->bytes.size;
     mega_buffer_append(&u->bytes, bytes, n);
     MEGA_TRY(mega_buffer_check(&u->bytes, "the pieces"));
-    if (!mega_array_reserve(&u->piece, &u->capacity, u->pieces + 1, sizeof *u->piece)) return em_no_memory("pieces");
+    if (!mega_array_reserve(&u->piece, &u->capacity, u->pieces + 1, sizeof *u->piece)) return TRAIN_NO_MEMORY("pieces");
     u->piece[u->pieces++] = (mega_unigram_piece){begin, (uint32_t)n, score};
     return MEGA_OK;
 }
@@ -111,7 +106,7 @@ static int compare_words(const void *a, const void *b)
 static mega_status sort_words(mega_unigram *u, const mega_word_counts *words)
 {
     u->word = mega_malloc(((size_t)words->size + 1) * sizeof *u->word);
-    if (u->word == NULL) return em_no_memory("words");
+    if (u->word == NULL) return TRAIN_NO_MEMORY("words");
     for (int64_t i = 0; i < words->size; i++) {
         const mega_word_count *w = &words->word[i];
         u->word[i] = (mega_unigram_word){words->bytes.data + w->begin, w->size, w->count};
@@ -127,7 +122,7 @@ static mega_status build_trie(em *e)
 {
     const mega_unigram *u = e->u;
     mega_trie_key *key = mega_malloc(((size_t)u->pieces + 1) * sizeof *key);
-    if (key == NULL) return em_no_memory("pieces");
+    if (key == NULL) return TRAIN_NO_MEMORY("pieces");
     for (int64_t i = 0; i < u->pieces; i++)
         key[i] = (mega_trie_key){mega_unigram_bytes(u, i), u->piece[i].size, (int32_t)i};
     mega_trie_fini(&e->trie);
@@ -159,7 +154,7 @@ static mega_status make_arrays(em *e)
     e->expected = mega_malloc(PARTS * n * sizeof *e->expected);
     e->scratch = mega_malloc(PARTS * sizeof *e->scratch);
     if (e->chance == NULL || e->loss == NULL || e->expected == NULL || e->scratch == NULL)
-        return em_no_memory("the counts of pieces");
+        return TRAIN_NO_MEMORY("the counts of pieces");
     for (int64_t i = 0; i < e->u->words; i++) e->total += (double)e->u->word[i].count;
     return MEGA_OK;
 }
@@ -364,7 +359,7 @@ static mega_status prune(em *e, int64_t wanted)
     for (int64_t i = 0; i < u->pieces; i++) pass.sum += e->expected[i];
     mega_team_for(u->team, PARTS, 1, find_losses, &pass);
     loss_order *order = mega_malloc(((size_t)u->pieces + 1) * sizeof *order);
-    if (order == NULL) return em_no_memory("the losses of pieces");
+    if (order == NULL) return TRAIN_NO_MEMORY("the losses of pieces");
     int64_t count = 0, kept = 0;
     for (int64_t i = 0; i < u->pieces; i++)
         if (e->loss[i] > -INFINITY) order[count++] = (loss_order){e->loss[i], i};
@@ -454,7 +449,7 @@ static mega_status choose_final(em *e, int64_t wanted, bool *needed, final_order
         order[i] = (final_order){u->piece[i].score, mega_unigram_bytes(u, i), u->piece[i].size, i};
     if (u->pieces > 0) qsort(order, (size_t)u->pieces, sizeof *order, compare_final);
     mega_unigram_piece *piece = mega_malloc(((size_t)u->pieces + 1) * sizeof *piece);
-    if (piece == NULL) return em_no_memory("pieces");
+    if (piece == NULL) return TRAIN_NO_MEMORY("pieces");
     int64_t others = wanted - u->num_covered;
     for (int64_t i = 0; i < u->pieces; i++) {
         const bool is_needed = needed[order[i].piece];
@@ -474,7 +469,7 @@ static mega_status finish_pieces(em *e, int64_t wanted)
     bool *needed = mega_calloc(most, sizeof *needed);
     final_order *order = mega_malloc(most * sizeof *order);
     const mega_status st =
-        needed != NULL && order != NULL ? choose_final(e, wanted, needed, order) : em_no_memory("pieces");
+        needed != NULL && order != NULL ? choose_final(e, wanted, needed, order) : TRAIN_NO_MEMORY("pieces");
     MEGA_FREE(needed, order);
     return st;
 }

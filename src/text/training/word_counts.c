@@ -29,7 +29,7 @@ static mega_status counts_grow(mega_word_counts *w)
     mega_word_slot *slot = mega_malloc((size_t)capacity * 2 * sizeof *slot);
     if (word == NULL || slot == NULL) {
         mega_free(slot);
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "no memory to count more than %lld different words", (long long)w->size);
+        return TRAIN_NO_MEMORY("more different words");
     }
     const uint64_t slots = (uint64_t)capacity * 2;
     for (uint64_t s = 0; s < slots; s++) slot[s].word = -1;

@@ -6,6 +6,9 @@
 #include "megalith/status.h"
 #include <stdint.h>
 
+#define TRAIN_NO_MEMORY(what) \
+    MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory for %s; train on a part of the text", what)
+
 typedef struct mega_word_count {
     size_t begin;  /* offset in the bytes */
     int64_t count; /* set by mega_word_counts_finish */

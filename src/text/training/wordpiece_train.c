@@ -11,8 +11,7 @@ mega_status mega_wordpiece_words_init(mega_wordpiece_words *w, bool lower)
 {
     const mega_bert_rules rules = {.clean = true, .chinese = true, .strip = lower, .lower = lower};
     mega_pipeline *p = w->steps = mega_calloc(1, sizeof *p);
-    if (p == NULL || !mega_array_add(&p->pre, 0, sizeof *p->pre))
-        return MEGA_FAIL(MEGA_ERR_MEMORY, "tokenizer training: no memory");
+    if (p == NULL || !mega_array_add(&p->pre, 0, sizeof *p->pre)) return TRAIN_NO_MEMORY("the tokenizer");
     p->pre[p->num_pre++] = (mega_pre_step){.kind = MEGA_PRE_BERT};
     return mega_bert_create(&rules, &p->bert);
 }

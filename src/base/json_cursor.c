@@ -1,10 +1,11 @@
-#include "json_cursor.h"
+/* Walks over JSON text: values, strings and their escapes, and where a mistake is. */
+#include "megalith/json_cursor.h"
 #include "megalith/utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 512 };
 
 void mega_cursor_init(mega_cursor *c, const char *name, const char *text, size_t size)
 {
@@ -94,59 +95,62 @@ mega_status mega_cursor_more(mega_cursor *c, char bracket, bool *first, bool *mo
     return MEGA_OK;
 }
 
-static int hex_digit(char b)
+/* Reads four hexadecimal digits; -1 if there are none. */
+static int32_t read_hex4(const char *p, size_t n)
 {
-    if (b >= '0' && b <= '9') return b - '0';
-    if (b >= 'a' && b <= 'f') return b - 'a' + 10;
-    return b >= 'A' && b <= 'F' ? b - 'A' + 10 : -1;
-}
-
-/* Reads four hex digits at c->at; -1 if there are none. */
-static int32_t read_hex4(mega_cursor *c)
-{
-    if (c->size - c->at < 4) return -1;
+    if (n < 4) return -1;
     int32_t value = 0;
     for (int i = 0; i < 4; i++) {
-        const int digit = hex_digit(c->text[c->at + (size_t)i]);
+        const char b = p[i];
+        const int digit = b >= '0' && b <= '9'   ? b - '0'
+                          : b >= 'a' && b <= 'f' ? b - 'a' + 10
+                          : b >= 'A' && b <= 'F' ? b - 'A' + 10
+                                                 : -1;
         if (digit < 0) return -1;
         value = value * 16 + digit;
     }
-    c->at += 4;
     return value;
 }
 
-/* Reads the digits after "\u". Characters above U+FFFF are written as two such escapes. */
-static mega_status read_unicode_escape(mega_cursor *c)
+mega_escape_fault mega_json_escape(const char *p, size_t n, uint32_t *cp, size_t *length)
 {
-    const size_t start = c->at - 2;
-    int32_t unit = read_hex4(c);
-    if (unit < 0) return mega_cursor_fail(c, start, "\\u needs four hexadecimal digits");
-    uint32_t cp = (uint32_t)unit;
-    if (unit >= 0xD800 && unit < 0xDC00 && c->size - c->at >= 6 && c->text[c->at] == '\\' &&
-        c->text[c->at + 1] == 'u') {
-        c->at += 2;
-        const int32_t low = read_hex4(c);
-        if (low < 0xDC00 || low > 0xDFFF)
-            return mega_cursor_fail(c, start, "\\u%04x is half of a surrogate pair", unit);
-        cp = 0x10000u + (((uint32_t)unit - 0xD800u) << 10) + ((uint32_t)low - 0xDC00u);
-    } else if (unit >= 0xD800 && unit < 0xE000) {
-        return mega_cursor_fail(c, start, "\\u%04x is half of a surrogate pair", unit);
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    if (n < 2) return MEGA_ESCAPE_CUT;
+    if (p[1] != 'u') {
+        const char *place = memchr(from, p[1], sizeof from - 1);
+        if (place == NULL) return MEGA_ESCAPE_UNKNOWN;
+        *cp = (uint32_t)to[place - from];
+        *length = 2;
+        return MEGA_ESCAPE_GOOD;
     }
-    char utf8[4];
-    mega_buffer_append(&c->string, utf8, (size_t)mega_utf8_encode(cp, utf8));
-    return MEGA_OK;
+    const int32_t unit = read_hex4(p + 2, n - 2);
+    if (unit < 0) return MEGA_ESCAPE_NO_HEX;
+    *cp = (uint32_t)unit;
+    *length = 6;
+    if (unit < 0xD800 || unit > 0xDFFF) return MEGA_ESCAPE_GOOD;
+    const bool is_pair = unit < 0xDC00 && n >= 12 && p[6] == '\\' && p[7] == 'u';
+    const int32_t low = is_pair ? read_hex4(p + 8, n - 8) : -1;
+    if (low < 0xDC00 || low > 0xDFFF) return MEGA_ESCAPE_HALF;
+    *cp = 0x10000u + (((uint32_t)unit - 0xD800u) << 10) + ((uint32_t)low - 0xDC00u);
+    *length = 12;
+    return MEGA_ESCAPE_GOOD;
 }
 
 static mega_status read_escape(mega_cursor *c)
 {
-    if (c->size - c->at < 2) return mega_cursor_fail(c, c->at, "the file ends inside a string");
-    const char kind = c->text[c->at + 1];
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    const char *place = kind == '\0' ? NULL : strchr(from, kind);
-    c->at += 2;
-    if (kind == 'u') return read_unicode_escape(c);
-    if (place == NULL) return mega_cursor_fail(c, c->at - 2, "'\\%c' is not a JSON escape", kind);
-    mega_buffer_append(&c->string, &to[place - from], 1);
+    const char *const p = c->text + c->at;
+    char utf8[4];
+    uint32_t cp = 0;
+    size_t length = 0;
+    switch (mega_json_escape(p, c->size - c->at, &cp, &length)) {
+    case MEGA_ESCAPE_GOOD: break;
+    case MEGA_ESCAPE_CUT: return mega_cursor_fail(c, c->at, "the file ends inside a string");
+    case MEGA_ESCAPE_UNKNOWN: return mega_cursor_fail(c, c->at, "'\\%c' is not a JSON escape", p[1]);
+    case MEGA_ESCAPE_NO_HEX: return mega_cursor_fail(c, c->at, "\\u needs four hexadecimal digits");
+    case MEGA_ESCAPE_HALF: return mega_cursor_fail(c, c->at, "%.6s is half of a surrogate pair", p);
+    }
+    c->at += length;
+    mega_buffer_append(&c->string, utf8, (size_t)mega_utf8_encode(cp, utf8));
     return MEGA_OK;
 }
 

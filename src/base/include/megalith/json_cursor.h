@@ -1,8 +1,8 @@
 /* A cursor that walks over JSON text in memory, for files of known structure. It builds no tree; strings are decoded
  * one at a time. Every message names the file, line and column. Unlike jansson it accepts NUL in keys, which character
  * vocabularies need. */
-#ifndef MEGALITH_TEXT_JSON_CURSOR_H
-#define MEGALITH_TEXT_JSON_CURSOR_H
+#ifndef MEGALITH_JSON_CURSOR_H
+#define MEGALITH_JSON_CURSOR_H
 
 #include "megalith/memory.h"
 #include "megalith/status.h"
@@ -45,6 +45,19 @@ mega_status mega_cursor_bool(mega_cursor *c, bool *out);
 bool mega_cursor_null(mega_cursor *c); /* consumes null if it is next */
 mega_status mega_cursor_skip(mega_cursor *c);
 mega_status mega_cursor_end(mega_cursor *c); /* checks that only white space is left */
+
+/* What is wrong with an escape in a string. */
+typedef enum {
+    MEGA_ESCAPE_GOOD,
+    MEGA_ESCAPE_CUT,     /* the text ends after the backslash */
+    MEGA_ESCAPE_UNKNOWN, /* no escape of JSON */
+    MEGA_ESCAPE_NO_HEX,  /* \u without four hexadecimal digits */
+    MEGA_ESCAPE_HALF     /* half of a surrogate pair */
+} mega_escape_fault;
+
+/* Decodes the escape at p, whose first byte is the backslash; n: bytes from p to the end of the text. Sets *length to
+ * the bytes of the escape: 2, 6, or 12 for a character above U+FFFF, which is written as two escapes. */
+mega_escape_fault mega_json_escape(const char *p, size_t n, uint32_t *cp, size_t *length);
 
 /* Appends text, which must be valid UTF-8, as a JSON string with its quotes. */
 bool mega_json_quote(mega_buffer *out, const char *text, size_t n);
