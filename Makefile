@@ -104,9 +104,11 @@ check-device:
 	@tools/build.sh release
 	@MEGA_DEVICE_SEEDS=50 tools/check.sh build -L device $(if $(only),-R '$(only)')
 
+# What it runs and no more: a GPU may be lent by the minute. clang compiles the kernels.
 check-gpu:
 	@tools/install_packages.sh check
-	@tools/build.sh release
+	@tools/install_packages.sh fuzz
+	@tools/build.sh release megalith device_test_kernels
 	@tests/device/check_gpu.sh build build/check-gpu $(only)
 
 kills ?= 1000

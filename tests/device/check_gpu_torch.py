@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tokens per second of a training step of GPT-2 by PyTorch on a GPU, compiled, for check_gpu.sh.
 
-   check_gpu_torch.py LAYERS HIDDEN HEADS SEQ BATCH MICRO    prints: tokens/s N loss N
+   check_gpu_torch.py cuda|cpu LAYERS HIDDEN HEADS SEQ BATCH MICRO    prints: tokens/s N loss N
 Weights are fp32, matrix products bf16 by autocast, AdamW is fused; the losses of its steps are those of random tokens."""
 import sys
 import time
@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-layers, hidden, heads, seq, batch, micro = map(int, sys.argv[1:7])
+device = sys.argv[1]
+layers, hidden, heads, seq, batch, micro = map(int, sys.argv[2:8])
 vocab = 50304
 
 
@@ -42,18 +43,18 @@ class Gpt(nn.Module):
 
 
 def main():
-    if not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         sys.exit("no GPU for PyTorch")
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    model = Gpt().cuda()
-    run = torch.compile(model)
+    model = Gpt().to(device)
+    run = torch.compile(model) if device == "cuda" else model  # (compiling for a CPU takes minutes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    tokens, labels = (torch.randint(0, 50257, (batch, seq), device="cuda") for _ in range(2))
+    tokens, labels = (torch.randint(0, 50257, (batch, seq), device=device) for _ in range(2))
 
     def step():
         for i in range(0, batch, micro):
-            with torch.autocast("cuda", torch.bfloat16):
+            with torch.autocast(device, torch.bfloat16):
                 loss = run(tokens[i : i + micro], labels[i : i + micro]) * micro / batch
             loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -3,9 +3,8 @@
 # transposed, as GPT-2's are; beams copy each cache at most once a sample; the update of gradients held in 16 bits is a
 # few launches. A wait takes some 10 us on a GPU, a launch 5, and copies of less than a MiB are slow.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so MEGA_SOFTWARE_CUDA_COUNTS=1
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/software_device.sh"
+export MEGA_SOFTWARE_CUDA_COUNTS=1
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
 small=(--num-layers 1 --hidden-size 256 --num-attention-heads 4 --seq-length 32 --micro-batch-size 1 --global-batch-size 1
     --lr 1e-3 --lr-decay-iters 20 --tokenizer-type ByteTokenizer --data-path text_text_document --split 80,10,10 --eval-iters 0
@@ -17,10 +16,6 @@ count() {
     local name=$1
     shift
     "$MEGALITH" "$@" >"$name.log" 2>&1 || note "$name: $(tail -2 "$name.log")"
-    ! grep -q 'this build has no kernels for GPUs' "$name.log" || skip "the build has no kernels for GPUs"
-}
-calls() { # NAME FUNCTION
-    awk -v name="$2:" '$(NF - 1) == name { print $NF; found = 1 } END { if (!found) print 0 }' "$1.log"
 }
 # few NAME MOST FUNCTION…: NAME has at most so many more calls than the run without a checkpoint
 few() {

@@ -4,25 +4,12 @@
 # it held, and the checkpoint before stays whole and is named; no call of an engine waits for it afterwards, and another
 # engine trains in the same world (ranks_gpu_fails). `make check-device` tries more calls.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
-. "$MEGA_SOURCE/tests/kit/ranks.sh"
-. "$MEGA_SOURCE/tests/kit/pretrain.sh"
+. "$MEGA_SOURCE/tests/kit/software_device_ranks.sh"
+options+=(--device cuda)
 
-options=("${base[@]}" --lr-decay-iters 20 --log-interval 1 --eval-interval 100 --num-threads 1 --device cuda)
-
-# run NAME CALL OPTIONS…: two ranks, of which CALL fails on the second; leaves NAME.log, and the status
+# run NAME CALL OPTIONS…: CALL fails on the second of two ranks
 run() {
-    local name=$1 call=$2
-    shift 2
-    status=0
-    ranks 1 timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${options[@]}" "$@" : -n 1 env MEGA_SOFTWARE_CUDA_COUNTS=1 \
-        MEGA_SOFTWARE_CUDA_FAIL="$call" timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${options[@]}" "$@" \
-        >"$name.log" 2>&1 </dev/null || status=$?
-}
-calls() { # NAME FUNCTION: how often the second rank has called it
-    awk -v name="$2:" '$(NF - 1) == name { print $NF; found = 1 } END { if (!found) print 0 }' "$1.log"
+    two_ranks "$1" "MEGA_SOFTWARE_CUDA_COUNTS=1 MEGA_SOFTWARE_CUDA_FAIL=$2" "${@:3}"
 }
 # says NAME REGEX…: the run has failed, NAME.log has such lines, and none of what only follows
 says() {
@@ -37,7 +24,6 @@ says() {
 }
 
 run probe none --train-iters 1 --eval-iters 0
-! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
 [ $status -eq 0 ] || note "$(grep -m 3 error probe.log)"
 
 # --- no more pinned memory for an exchange on one rank, here the first, which warns: it is made through other memory
@@ -48,7 +34,7 @@ unset MEGA_SOFTWARE_CUDA_FAIL
     note "no pinned memory: status $status: $(grep -E 'error|warning' pinned.log)"
 
 # --- an evaluation: each of its copies to the host, and some of its launches
-run whole none --train-iters 1 --eval-iters 1
+run whole none --train-iters 1
 for function in cuMemcpyDtoHAsync_v2 cuLaunchKernel; do
     first=$(($(calls probe $function) + 1)) last=$(calls whole $function)
     [ "$last" -ge "$first" ] || note "an evaluation makes no calls of $function"

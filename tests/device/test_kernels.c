@@ -2,7 +2,7 @@
  * shapes, in fp32, bf16 and fp16. It runs on the device that the driver's library has: the software device, or a GPU
  * with MEGA_CUDA_LIBRARY=libcuda.so.1. A few shapes and one set of operands; in `make check-device` all shapes, and
  * three sets with the library that MEGA_CUDA_LIBRARY names (test_values.sh).
- * `device_test_kernels 'layer_norm*'` runs the tests of these kernels.
+ * `device_test_kernels 'layer_norm*'` runs the tests of these kernels, `--list` prints the names of all.
  *
  * A number may differ by 1e-5 (fp32) or by 2 units in the last place (16 bits) of the largest number of its row; of
  * gradients of attention, which cancel, from what attention_grad_body.c says. A second run, in which blocks and threads
@@ -10,8 +10,8 @@
 #include "attention_rules.h"
 #include "backend_impl.h"
 #include "driver.h"
+#include "gpu.h"
 #include "kit.h"
-#include "launch.h"
 #include "megalith/kernels.h"
 #include "megalith/memory.h"
 #include <dlfcn.h>
@@ -38,8 +38,9 @@ enum { FEW_SIZES = 6, DEVICE_RUNS = 2 }; /* (15: seven numbers are left at an al
 static mega_cuda_driver cuda;
 static cu_stream stream;
 static cu_result (*declare)(cu_stream, int, const cu_address *, const size_t *, const unsigned *); /* or NULL */
-static const char *image_folder;                                                                   /* NULL: software */
-static bool is_whole;                                                                              /* all shapes */
+static cuda_images images; /* of the program, where it has any */
+static cu_module software; /* where it has none */
+static bool is_whole;      /* all shapes */
 static int operand_sets = 1;
 static int64_t case_cols; /* of the case that runs */
 static int case_turn;     /* of the checks of a kernel */
@@ -123,30 +124,20 @@ static mega_cuda_call call_begin(device_call *d, const check *k, const mega_cuda
     return call;
 }
 
-static cu_module load(const mega_cuda_kernel *kernel)
-{
-    static char text[4 << 20];
-    cu_module module;
-    snprintf(text, sizeof text, "// software device\n");
-    if (image_folder != NULL) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s.ptx", image_folder, kernel->source);
-        FILE *f = fopen(path, "r");
-        if (f == NULL) fail_msg("cannot open %s", path);
-        text[fread(text, 1, sizeof text - 1, f)] = '\0';
-        fclose(f);
-    }
-    MUST(cuda.module_load(&module, text, 0, NULL, NULL));
-    return module;
-}
-
-static void launch(cu_module module, const mega_cuda_launch *l, device_call *d)
+/* The kernel is the one that the program would launch: PTX, or the code of this kind of GPU. */
+static cu_function function_of(const mega_cuda_kernel *kernel, const mega_cuda_launch *l)
 {
     cu_function function;
+    if (images.text == NULL) must(cuda.module_function(&function, software, l->kernel), l->kernel);
+    else if (mega_cuda_images_find(&images, &cuda, kernel->source, l, &function) != MEGA_OK)
+        fail_msg("%s", mega_error_message());
+    return function;
+}
+
+static void launch(const mega_cuda_kernel *kernel, const mega_cuda_launch *l, device_call *d)
+{
+    const cu_function function = function_of(kernel, l);
     void *params[] = {d->args};
-    must(cuda.module_function(&function, module, l->kernel), l->kernel);
-    if (l->shared_bytes > 48 << 10)
-        MUST(cuda.function_set_attribute(function, CU_FUNCTION_DYNAMIC_SHARED_BYTES, (int)l->shared_bytes));
     if (declare != NULL) {
         cu_address at[MAX_BLOCKS + 2];
         size_t bytes[MAX_BLOCKS + 2];
@@ -165,12 +156,12 @@ static void restore_outputs(check *k)
 }
 
 /* Runs the kernel, from the initial outputs. */
-static void run_device(check *k, const mega_cuda_kernel *kernel, cu_module module, void *args, mega_kernel_head *head)
+static void run_device(check *k, const mega_cuda_kernel *kernel, void *args, mega_kernel_head *head)
 {
     device_call d;
     restore_outputs(k);
     const mega_cuda_call call = call_begin(&d, k, kernel, args, head);
-    for (int i = 0; i < call.count; i++) launch(module, &call.launch[i], &d);
+    for (int i = 0; i < call.count; i++) launch(kernel, &call.launch[i], &d);
     for (int i = 0; i < d.num_parts; i++)
         if (d.part[i].is_output && d.part[i].host != NULL && d.part[i].bytes > 0)
             MUST(cuda.copy_out(d.part[i].host, d.part[i].at, d.part[i].bytes, stream));
@@ -309,9 +300,8 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
         if (head->step == NULL) head->step = &none;
         run_plain(k, plain, args, head);
         const grad_ranges ranges = ranges_of(k, args);
-        cu_module module = load(kernel);
         for (int run = 0; run < DEVICE_RUNS; run++) {
-            run_device(k, kernel, module, args, head);
+            run_device(k, kernel, args, head);
             clear_rest(k, args);
             for (int i = 0; i < k->num_outputs; i++) {
                 check_output *o = &k->output[i];
@@ -321,7 +311,6 @@ static void check_run(check *k, const mega_kernel *plain, const mega_kernel *cpu
                              mega_dtype_name(k->type), o->name);
             }
         }
-        MUST(cuda.module_unload(module));
         comparisons++;
     }
     mega_arena_fini(&k->arena);
@@ -485,16 +474,17 @@ static void open_device(void)
 {
     cu_device device;
     cu_context context;
-    char name[128] = "";
+    int major, minor;
     MUST(cuda.init(0));
     MUST(cuda.device_get(&device, 0));
-    MUST(cuda.device_name(name, sizeof name, device));
+    MUST(cuda.device_attribute(&major, CU_CAPABILITY_MAJOR, device));
+    MUST(cuda.device_attribute(&minor, CU_CAPABILITY_MINOR, device));
     MUST(cuda.context_retain(&context, device));
     MUST(cuda.context_set(context));
     MUST(cuda.stream_create(&stream, CU_NON_BLOCKING));
-    static char folder[400];
-    snprintf(folder, sizeof folder, "%s/ptx", getenv("MEGA_BUILD") != NULL ? getenv("MEGA_BUILD") : "build");
-    if (strcmp(name, "software device") != 0) image_folder = folder;
+    if (mega_cuda_images_exist() != MEGA_OK) MUST(cuda.module_load(&software, "// software device\n", 0, NULL, NULL));
+    else if (mega_cuda_images_open(&images, 10 * major + minor) != MEGA_OK)
+        fail_msg("%s", mega_error_message());
 }
 
 static const struct CMUnitTest own_tests[] = {cmocka_unit_test(only_the_same_infinity_is_close),
@@ -504,11 +494,19 @@ static const struct CMUnitTest own_tests[] = {cmocka_unit_test(only_the_same_inf
                                               cmocka_unit_test(attention_of_nothing),
                                               cmocka_unit_test(attention_of_extreme_queries)};
 
+static void list_names(void)
+{
+    for (int i = 0; i < COUNT(own_tests); i++) puts(own_tests[i].name);
+    for (int i = 0; i < COUNT(cases); i++)
+        if (mega_cuda_kernel_find(cases[i].name) != NULL) puts(cases[i].name);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[COUNT(own_tests) + COUNT(cases)];
     const char *const wanted = argc > 1 ? argv[1] : "*";
     int count = 0;
+    if (strcmp(wanted, "--list") == 0) return list_names(), 0;
     for (int i = 0; i < COUNT(own_tests); i++)
         if (fnmatch(wanted, own_tests[i].name, 0) == 0) tests[count++] = own_tests[i];
     for (int i = 0; i < COUNT(cases); i++)

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # megalith measure-device on the CPU and on the software device; the times of ops in a profile are those of the device.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
 
 # measured DEVICE: all figures are there, above 0, in the table and in the record
 measured() {
@@ -25,8 +23,7 @@ refuses "a GPU elsewhere" '--device h100|only a device that is here can be measu
 refuses "a file" '/no/such' measure-device --device cpu --quick --output /no/such/file.json
 "$MEGALITH" measure-device --help | grep -q '^usage: megalith measure-device' || note "no help"
 
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
-"$MEGALITH" doctor | grep -q '^  GPU  *software' || skip "the build has no kernels for GPUs"
+. "$MEGA_SOURCE/tests/kit/software_device.sh"
 measured cuda
 grep -q 'these figures mean nothing' cuda.txt && grep -q 'its figures mean nothing' cuda.json || note "the figures are taken for a GPU's"
 # A step that fails has no figure.

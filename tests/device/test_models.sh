@@ -2,11 +2,9 @@
 # What test_train.sh does not train or generate on the software device: fp16 with a loss scale that falls and rises,
 # BERT, T5, and a beam search. `make check-device` runs more iterations.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-. "$MEGA_SOURCE/tests/kit/two_devices.sh"
+. "$MEGA_SOURCE/tests/kit/software_device.sh"
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
 options=("${base[@]}" --lr-decay-iters 20 --log-interval 1 --eval-interval 100)
-probe_device
 
 # The scale starts far too high: each overflow halves it, three good steps double it.
 both half 1e-2 --fp16 --initial-loss-scale 1e8 --loss-scale-window 3 --hysteresis 1 --train-iters 20 --save-interval 100

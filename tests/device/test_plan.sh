@@ -2,11 +2,8 @@
 # What a plan says of a GPU: its memory against what the software device was asked for (at most 1 % apart), the kinds of
 # GPUs that are elsewhere, the limit and the advice.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
+. "$MEGA_SOURCE/tests/kit/software_device.sh"
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
-"$MEGALITH" doctor | grep -q '^  GPU  *software' || skip "the build has no kernels for GPUs"
 base+=(--lr-decay-iters 20)
 
 # apart NAME OPTIONS…: the bytes that a run plans, and those that it takes of the device

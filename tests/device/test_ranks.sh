@@ -3,21 +3,14 @@
 # a GPU goes on with the CPU in another layout, and the reverse; what ranks take of a host's GPUs is said; a call that
 # fails on one rank ends all with its message. `make check-device` runs every layout and more calls.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
-. "$MEGA_SOURCE/tests/kit/ranks.sh"
-. "$MEGA_SOURCE/tests/kit/pretrain.sh"
-
-. "$MEGA_SOURCE/tests/device/train_ranks.sh"
-
-train probe 1 --train-iters 1 --eval-iters 0 --device cuda
-! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+. "$MEGA_SOURCE/tests/kit/software_device_ranks.sh"
+llama=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+    --untie-embeddings-and-output-weights --num-query-groups 2 --ffn-hidden-size 48)
 
 # --- layouts: RANKS OPTIONS, all against one rank of the CPU
-train cpu 1 --train-iters 3 --save cpu
-train deep 1 --num-layers 4 --train-iters 3
-train llama 1 "${llama[@]}" --train-iters 3
+train cpu --train-iters 3 --save cpu
+train deep --num-layers 4 --train-iters 3
+train llama "${llama[@]}" --train-iters 3
 tp2="--tensor-model-parallel-size 2"
 pp2="--pipeline-model-parallel-size 2"
 turns="$pp2 --num-layers 4 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1"
@@ -37,9 +30,9 @@ cpu 4 $pp2 --micro-batch-size 1 --zero-stage 1
 deep 4 $turns --tensor-model-parallel-size 2
 llama 2 $tp2 --sequence-parallel ${llama[*]}
 llama 4 $tp2 --zero-stage 2 ${llama[*]}"
-while read -r of n words; do
+while read -r row; do
     # shellcheck disable=SC2086  # a list of words
-    train gpu "$n" --train-iters 3 --device cuda $words && alike "$of" gpu || note "... of $n ranks: $words"
+    row_alike $row
 done <<<"$rows"
 
 # ... as many graphs as a plan says, of the first rank: whole passes of a stage, pieces between exchanges. They change no
@@ -50,9 +43,9 @@ $tp2 --sequence-parallel
 --zero-stage 3"
 while read -r words; do
     # shellcheck disable=SC2086
-    train graphs 2 --train-iters 2 --device cuda $words
+    train_over 2 graphs --train-iters 2 --device cuda $words
     # shellcheck disable=SC2086
-    train launches 2 --train-iters 2 --device cuda --cuda-graph-impl none $words
+    train_over 2 launches --train-iters 2 --device cuda --cuda-graph-impl none $words
     cmp -s graphs.losses launches.losses || note "graphs change the losses of $words"
     # shellcheck disable=SC2086
     "$MEGALITH" plan "${options[@]}" --train-iters 2 --device cuda --world-size 2 $words >plan.txt 2>&1 ||
@@ -63,11 +56,11 @@ while read -r words; do
 done <<<"$rows"
 
 # --- a checkpoint of the one goes on with the other, in another layout
-train straight 1 --train-iters 5 --load cpu --save nowhere --save-interval 100
+train straight --train-iters 5 --load cpu --save nowhere --save-interval 100
 # shellcheck disable=SC2086
-train there 2 --train-iters 5 --device cuda --load cpu --save gpu $tp2 --sequence-parallel && alike straight there
-train straight 1 --train-iters 7 --load gpu --save again --save-interval 100
-train back 2 --train-iters 7 --device cuda --load gpu --save back --save-interval 100 --zero-stage 3 &&
+train_over 2 there --train-iters 5 --device cuda --load cpu --save gpu $tp2 --sequence-parallel && alike straight there
+train straight --train-iters 7 --load gpu --save again --save-interval 100
+train_over 2 back --train-iters 7 --device cuda --load gpu --save back --save-interval 100 --zero-stage 3 &&
     alike straight back
 
 # --- what ranks take of a host's GPUs
@@ -76,7 +69,7 @@ says() { # WORDS RANKS GPUS OPTIONS…
     local words=$1 n=$2
     export MEGA_SOFTWARE_CUDA_DEVICES=$3
     shift 3
-    train said "$n" "${short[@]}" "$@"
+    train_over "$n" said "${short[@]}" "$@"
     unset MEGA_SOFTWARE_CUDA_DEVICES
     grep -qF "$words" said.log || note "$n ranks, $*: $(grep computing said.log)"
 }
@@ -118,14 +111,11 @@ done
 
 # --- a call that fails on one rank: all end, with its message and an error; also where the others go on to exchange
 # weights (launch 101 is the check of a step)
-failing=("${options[@]}" --train-iters 2 --device cuda --zero-stage 2)
 calls="40 cuMemcpyDtoHAsync_v2:8 cuLaunchKernel:101 cuLaunchKernel:150 cuMemHostAlloc:4"
 [ -z "${MEGA_DEVICE_SEEDS:-}" ] || calls="$calls $(seq 90 47 800)"
 for call in $calls; do
-    status=0 SECONDS=0
-    ranks 1 timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${failing[@]}" : -n 1 env MEGA_SOFTWARE_CUDA_FAIL="$call" \
-        timeout -s KILL 60 "$MEGALITH" pretrain_gpt "${failing[@]}" >failed.log 2>&1 </dev/null || status=$?
-    [ $SECONDS -lt 60 ] || note "call $call of rank 1 fails: the ranks ended after $SECONDS s"
+    two_ranks failed MEGA_SOFTWARE_CUDA_FAIL="$call" --train-iters 2 --device cuda --zero-stage 2
+    [ $SECONDS -le "$(at_most 20)" ] || note "call $call of rank 1 fails: the ranks ended after $SECONDS s"
     case $status in
     0) note "call $call of rank 1 fails, and nobody says so" ;;
     *) grep -q 'error: .*of CUDA' failed.log || note "call $call of rank 1: no message: $(tail -3 failed.log)" ;;
@@ -134,5 +124,5 @@ done
 
 # --- one iteration that is watched
 export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so
-train watched 2 "${short[@]}" --device cuda --zero-stage 2
+train_over 2 watched "${short[@]}" --device cuda --zero-stage 2
 finish

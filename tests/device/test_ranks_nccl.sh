@@ -4,22 +4,16 @@
 # that fails on one rank ends all with its message, and a rank that is gone or stopped is reported with the exchange
 # that waits for it. `make check-device` runs every layout and event.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so MEGA_NCCL_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so
-export MEGA_SOFTWARE_CUDA_DEVICES=4
-[ -e "$MEGA_CUDA_LIBRARY" ] || skip "the software device was not built"
-. "$MEGA_SOURCE/tests/kit/ranks.sh"
-. "$MEGA_SOURCE/tests/kit/pretrain.sh"
-. "$MEGA_SOURCE/tests/device/train_ranks.sh"
+. "$MEGA_SOURCE/tests/kit/software_device_ranks.sh"
+export MEGA_NCCL_LIBRARY=$MEGA_CUDA_LIBRARY MEGA_SOFTWARE_CUDA_DEVICES=4
 
-train probe 1 --train-iters 1 --eval-iters 0 --device cuda
-! grep -q 'this build has no kernels for GPUs' probe.log || skip "the build has no kernels for GPUs"
+train_over 1 probe --train-iters 1 --eval-iters 0 --device cuda
 ! grep -q 'ranks exchange' probe.log || note "one rank says how ranks exchange"
 
 # --- layouts: RANKS OPTIONS, all against one rank of the CPU; nothing of a step goes through the memory of the host
-train cpu 1 --train-iters 3
-train deep 1 --num-layers 4 --train-iters 3
-train muon 1 --optimizer muon --train-iters 3
+train cpu --train-iters 3
+train deep --num-layers 4 --train-iters 3
+train muon --optimizer muon --train-iters 3
 tp2="--tensor-model-parallel-size 2"
 pp2="--pipeline-model-parallel-size 2 --micro-batch-size 1"
 turns="$pp2 --num-layers 4 --num-layers-per-virtual-pipeline-stage 1"
@@ -41,16 +35,15 @@ cpu 4 $pp2 --zero-stage 1
 muon 2 --optimizer muon
 muon 4 --optimizer muon --zero-stage 1 --micro-batch-size 1
 deep 4 $turns $tp2 --sequence-parallel"
-while read -r of n words; do
+while read -r row; do
     # shellcheck disable=SC2086  # a list of words
-    train gpu "$n" --train-iters 3 --device cuda $words --profile-table --profile-step-start 1 --profile-step-end 2 &&
-        alike "$of" gpu || note "... of $n ranks: $words"
-    ! grep -q 'through memory of the host' gpu.log || note "$n ranks, $words: $(grep 'memory of the host' gpu.log)"
-    grep -q '^ranks exchange by NCCL 2.20.0$' gpu.log || note "$n ranks, $words: $(grep 'ranks exchange' gpu.log)"
+    row_alike $row --profile-table --profile-step-start 1 --profile-step-end 2
+    ! grep -q 'through memory of the host' gpu.log || note "$row: $(grep 'memory of the host' gpu.log)"
+    grep -q '^ranks exchange by NCCL 2.20.0$' gpu.log || note "$row: $(grep 'ranks exchange' gpu.log)"
 done <<<"$rows"
 # Times of exchanges are the device's, here a microsecond for each: not those of the host, which notices later.
 echo '{"train_batch_size": 4, "comms_logger": {"enabled": true, "prof_all": true}}' >logged.json
-train logged 2 --train-iters 2 --eval-iters 0 --device cuda --tensor-model-parallel-size 2 --deepspeed \
+train_over 2 logged --train-iters 2 --eval-iters 0 --device cuda --tensor-model-parallel-size 2 --deepspeed \
     --deepspeed_config logged.json
 awk '$1 == "tp" && $3 == "KB" { n += $4; ms += $5 } END { exit !(n >= 20 && ms > 0 && ms < n * 0.1) }' logged.log ||
     note "times of exchanges: $(grep '^  tp' logged.log)"
@@ -60,7 +53,7 @@ short=(--train-iters 1 --eval-iters 0 --log-interval 1 --device cuda)
 says() {
     local words=$1
     shift
-    train said 2 "${short[@]}" "$@"
+    train_over 2 said "${short[@]}" "$@"
     grep -qF "$words" said.log || note "$*: not '$words' but: $(grep 'ranks exchange' said.log)"
 }
 refuses() { # WORDS, in a run with --distributed-backend nccl
@@ -71,7 +64,7 @@ refuses() { # WORDS, in a run with --distributed-backend nccl
         note "not refused for $1: $(tail -3 no.log)"
 }
 says 'ranks exchange by NCCL 2.20.0' --distributed-backend nccl
-train said 2 "${short[@]}" --distributed-backend gloo
+train_over 2 said "${short[@]}" --distributed-backend gloo
 ! grep -q 'by NCCL' said.log || note "gloo: $(grep 'ranks exchange' said.log)"
 MEGA_NCCL_LIBRARY=/no-such.so says 'through the memory of their hosts: rank 0 has MEGA_NCCL_LIBRARY: /no-such.so'
 MEGA_NCCL_LIBRARY= says 'no NCCL that knows the driver of MEGA_CUDA_LIBRARY'
@@ -79,17 +72,13 @@ MEGA_NCCL_LIBRARY=libm.so.6 says 'NCCL has no function ncclGetVersion'
 MEGA_SOFTWARE_CUDA_DEVICES=1 says 'ranks 0 and 1 share the GPU 0000:01:00.0, which NCCL refuses'
 MEGA_NCCL_LIBRARY=/no-such.so refuses '/no-such.so'
 MEGA_SOFTWARE_CUDA_DEVICES=1 refuses 'share the GPU'
-train said 2 --train-iters 1 --eval-iters 0 --distributed-backend nccl # on CPUs
+train_over 2 said --train-iters 1 --eval-iters 0 --distributed-backend nccl # on CPUs
 ! grep -q 'ranks exchange' said.log || note "CPUs: $(grep 'ranks exchange' said.log)"
 
 # --- a call that fails on one rank
-# one_rank VARIABLE OPTIONS…: two ranks, of which the second has this variable; sets $status
-one_rank() {
-    local variable=$1 run=("$MEGALITH" pretrain_gpt "${options[@]}" --train-iters 2 --device cuda "${@:2}")
-    status=0 SECONDS=0
-    ranks 1 timeout -s KILL 60 "${run[@]}" : -n 1 env "$variable" timeout -s KILL 60 "${run[@]}" >failed.log 2>&1 \
-        </dev/null || status=$?
-    [ $SECONDS -lt 40 ] || note "$variable: the ranks ended after $SECONDS s"
+one_rank() { # VARIABLE=VALUE OPTIONS…
+    two_ranks failed "$1" --train-iters 2 --device cuda "${@:2}"
+    [ $SECONDS -le "$(at_most 20)" ] || note "$1: the ranks ended after $SECONDS s"
 }
 for call in ncclCommInitRank:1 ncclReduceScatter:2 ncclAllGather:3 cuStreamQuery:5; do
     one_rank MEGA_SOFTWARE_CUDA_FAIL=$call --zero-stage 2
@@ -141,8 +130,8 @@ done
 # streams is in random order, an exchange that the other rank waits for does not come
 export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda_watched.so MEGA_SOFTWARE_CUDA_PATIENCE=20
 export MEGA_NCCL_LIBRARY=$MEGA_CUDA_LIBRARY
-train watched 2 "${short[@]}" --zero-stage 2
-train watched 2 "${short[@]}" --pipeline-model-parallel-size 2 --micro-batch-size 1
+train_over 2 watched "${short[@]}" --zero-stage 2
+train_over 2 watched "${short[@]}" --pipeline-model-parallel-size 2 --micro-batch-size 1
 events="5 6 9"
 [ -z "${MEGA_DEVICE_SEEDS:-}" ] || events=$(seq 4 15)
 export MEGA_SOFTWARE_CUDA_STOP=1

@@ -3,8 +3,7 @@
 # either goes on with the other and evaluates and writes texts alike; failed calls of the driver and what is not built
 # end with a message. `make check-device` runs 20 iterations of 4 layers, and lets more calls fail.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
-: "${MEGA_BUILD:?run by ctest}"
-. "$MEGA_SOURCE/tests/kit/two_devices.sh"
+. "$MEGA_SOURCE/tests/kit/software_device.sh"
 . "$MEGA_SOURCE/tests/kit/pretrain.sh"
 
 base+=(--lr-decay-iters 20)
@@ -15,7 +14,7 @@ options=("${base[@]}" --log-interval 1 --eval-interval 100 --train-iters $iterat
 llama=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
     --untie-embeddings-and-output-weights --num-query-groups 2 --ffn-hidden-size 48)
 
-probe_device
+train probe --train-iters 1 --eval-iters 0 --device cuda
 grep -q '^computing on cuda:0: software device, compute capability' probe.log || note "no line says what computes"
 
 train gpt_cpu --device cpu && train gpt_gpu --device cuda && alike gpt_cpu gpt_gpu 1e-5
