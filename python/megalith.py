@@ -1456,6 +1456,7 @@ mega_engine_sample = _function("mega_engine_sample", c_int64, POINTER(mega_engin
 
 class mega_step_result(_Struct):
     _fields_ = [
+        ("iteration", c_int64),
         ("loss", c_double),
         ("grad_norm", c_double),
         ("metric", c_double * 8),
@@ -1478,6 +1479,8 @@ class mega_step_result(_Struct):
 
 mega_engine_train_batch = _function(
     "mega_engine_train_batch", _checked, POINTER(mega_engine), POINTER(mega_step_result))
+mega_engine_await_step = _function(
+    "mega_engine_await_step", _checked, POINTER(mega_engine), POINTER(mega_step_result))
 mega_engine_forward = _function(
     "mega_engine_forward", _checked, POINTER(mega_engine), POINTER(c_double))
 mega_engine_backward = _function("mega_engine_backward", _checked, POINTER(mega_engine))

@@ -116,6 +116,11 @@ mega_status mega_device_finish(mega_device *device)
     return device == NULL ? MEGA_OK : device->finish(device);
 }
 
+mega_status mega_device_failure(mega_device *device)
+{
+    return device == NULL ? MEGA_OK : device->failure(device);
+}
+
 void mega_device_close(mega_device *device)
 {
     if (device != NULL) device->close(device);
@@ -183,6 +188,21 @@ void mega_device_read_all(const mega_device_part *part, int count)
     mega_device *const d = count > 0 ? mega_device_of(part[0].device) : NULL;
     if (d != NULL) d->read_all(d, part, count);
     for (int i = 0; i < count && d == NULL; i++) mega_device_read(part[i].host, part[i].device, part[i].bytes);
+}
+
+/* The host has done its work, so that what it is asked for is read at once. */
+void mega_device_ask(const mega_device_part *part, int count)
+{
+    mega_device *const d = count > 0 ? mega_device_of(part[0].device) : NULL;
+    if (d != NULL) d->ask(d, part, count);
+    else
+        mega_device_read_all(part, count);
+}
+
+void mega_device_answer(const mega_device_part *part, int count)
+{
+    mega_device *const d = count > 0 ? mega_device_of(part[0].device) : NULL;
+    if (d != NULL) d->answer(d, part, count);
 }
 
 void mega_device_fill(void *device, int byte, size_t bytes)

@@ -36,12 +36,19 @@ mega_status engine_check_free(const mega_engine *e, const char *call)
     return refuse_busy(e, call, atomic_load(&e->calls.running));
 }
 
-mega_status engine_enter(mega_engine *e, const char *call)
+mega_status engine_enter_ahead(mega_engine *e, const char *call)
 {
     const char *running = NULL;
     MEGA_TRY(engine_check_given(e, call, "e", e));
     MEGA_TRY(refuse_busy(e, call, atomic_load(&e->calls.running)));
     return atomic_compare_exchange_strong(&e->calls.running, &running, call) ? MEGA_OK : refuse_busy(e, call, running);
+}
+
+mega_status engine_enter(mega_engine *e, const char *call)
+{
+    MEGA_TRY(engine_enter_ahead(e, call));
+    const mega_status st = engine_settle(e);
+    return st == MEGA_OK ? MEGA_OK : engine_leave(e, st);
 }
 
 static void change_use(const mega_engine *e, int change)
@@ -74,7 +81,7 @@ bool mega_engine_is_busy(const mega_engine *e)
 mega_status engine_take_failure(const mega_engine *e, mega_status st)
 {
     mega_error_record of_call;
-    if (e->memory.device == NULL) return st;
+    if (e->memory.device == NULL || e->late.is_awaited) return st; /* the step that is awaited finds its failure */
     if (st == MEGA_OK) return mega_device_finish(e->memory.device);
     mega_error_get_of(st, &of_call);
     MEGA_TRY(mega_device_finish(e->memory.device));

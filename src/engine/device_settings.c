@@ -95,6 +95,10 @@ void mega_engine_rule_device(mega_engine_settings *s)
     if (b->backend == MEGA_BACKEND_CUDA && b->no_pack_weights)
         mega_options_warn(s->options, "no effect here: %s: products on a GPU pack no weights",
                           mega_options_origin(s->options, "no_pack_weights"));
+    if (s->late_results && (b->backend != MEGA_BACKEND_CUDA || s->world_size > 1))
+        mega_options_warn(s->options, "no effect here: %s: %s", mega_options_origin(s->options, "late_results"),
+                          b->backend != MEGA_BACKEND_CUDA ? "only a GPU is given a step ahead"
+                                                          : "ranks agree on a step before the next one");
     if (is_gpu && b->backend != MEGA_BACKEND_CUDA)
         mega_options_problem(s->options, MEGA_ERR_USAGE,
                              "%s and %s: a GPU runs neither the plain kernels nor those of the CPU, and does not "

@@ -204,6 +204,7 @@ void mega_engine_destroy(mega_engine *e)
     mega_users_add(mega_layout_users(e->layout), -1);
     mega_layout_destroy(e->layout);
     mega_batch_destroy(e->data.batch);
+    mega_batch_destroy(e->late.rows);
     mega_free(e->programs.overwritten);
     mega_free(e->ties.tie);
     mega_free(e->ties.stages);
@@ -275,7 +276,8 @@ void mega_engine_memory_get(const mega_engine *e, mega_engine_memory *out)
                       ? mega_params_bytes(e->params, MEGA_PARAMS_GRADS) + mega_update_scratch_bytes(e->update)
                       : 0;
     m.moments = e->optimizer != NULL ? mega_optimizer_bytes(e->optimizer) : 0;
-    m.data = mega_batch_bytes(e->data.batch) + mega_reader_bytes(e->data.reader) + mega_region_round(LOSS_BYTES);
+    m.data = mega_batch_bytes(e->data.batch) + (e->late.rows != NULL ? mega_batch_bytes(e->late.rows) : 0) +
+             mega_reader_bytes(e->data.reader) + mega_region_round(LOSS_BYTES);
     for (int k = 0; k < ENGINE_KINDS; k++) m.data += e->runs.batch[k] != NULL ? mega_batch_bytes(e->runs.batch[k]) : 0;
     const size_t threads = (size_t)mega_team_size(e->options.team) + (e->data.reader != NULL ? 1 : 0);
     m.libraries = LIBRARY_BYTES + THREAD_BYTES * threads + engine_buffer_bytes(e);
@@ -324,6 +326,7 @@ static mega_status engine_allocate(mega_engine *e)
     MEGA_TRY(engine_allocate_arena(e, &resident, &workspace));
     MEGA_TRY(mega_params_allocate_in(e->params, MEGA_PARAMS_WEIGHTS | (train ? MEGA_PARAMS_GRADS : 0), &resident));
     MEGA_TRY(mega_batch_allocate(e->data.batch));
+    if (e->late.rows != NULL) MEGA_TRY(mega_batch_allocate(e->late.rows));
     if (e->data.reader != NULL) MEGA_TRY(mega_reader_start(e->data.reader));
     void *scratch = NULL, *losses = NULL;
     MEGA_TRY(mega_region_take(&resident, &scratch, mega_update_scratch_bytes(e->update), "sums of gradients"));

@@ -6,10 +6,12 @@
 
 /* busy.c. A call that changes the engine, or reads what another call may be writing, is made between engine_enter,
  * which refuses it while another is running, and engine_leave, which returns `st`. engine_check_free is for calls that
- * call nothing of the caller's, and end at once. All three take the call's name; engine_enter also refuses NULL.
+ * call nothing of the caller's, and end at once. All take the call's name; engine_enter also refuses NULL, and finds
+ * the engine with no step awaited (late.c), for which engine_enter_ahead does not wait.
  * engine_take_failure is local: waits for the device, and returns its failure, which comes before what followed from
  * it, else st. */
 mega_status engine_enter(mega_engine *e, const char *call);
+mega_status engine_enter_ahead(mega_engine *e, const char *call);
 mega_status engine_leave(mega_engine *e, mega_status st);
 mega_status engine_check_free(const mega_engine *e, const char *call);
 mega_status engine_take_failure(const mega_engine *e, mega_status st);
@@ -17,6 +19,8 @@ mega_status engine_take_failure(const mega_engine *e, mega_status st);
  * first comes before any callback. */
 void engine_use_borrowed(mega_engine *e);
 void engine_return_borrowed(mega_engine *e);
+/* late.c. Waits for the step that is awaited, if there is one. Returns its error; the engine is then as before it. */
+mega_status engine_settle(mega_engine *e);
 /* What the calls of these names do, for calls that have entered the engine. */
 mega_batch *engine_evaluation_batch(mega_engine *e, int64_t rows, int64_t first);
 void engine_profile(mega_engine *e, mega_profile *profile);

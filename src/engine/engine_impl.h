@@ -192,6 +192,22 @@ typedef struct engine_step {
     mega_lr_scheduler scheduler;    /* lr NULL: options.schedule */
 } engine_step;
 
+/* A result, and the counters after its step. iteration 0: none. */
+typedef struct engine_answer {
+    mega_step_result result;
+    mega_engine_progress progress;
+} engine_answer;
+
+/* A step whose numbers the device has still to say (late.c). */
+typedef struct engine_late {
+    mega_batch *rows; /* another batch: the rows of that step, while data.batch is filled for the next; NULL: none */
+    bool is_awaited;
+    mega_step_result result;     /* of it, without those numbers */
+    mega_engine_progress before; /* the counters before it */
+    engine_answer next;          /* what the next call of mega_engine_train_batch returns */
+    mega_engine_progress told;   /* the counters after the step whose result was returned last */
+} engine_late;
+
 /* Checkpoints. */
 typedef struct engine_saving {
     int64_t max_shard_size;       /* bytes of a file of weights; 0: no limit */
@@ -236,6 +252,7 @@ struct mega_engine {
     engine_arena memory;
     engine_data data;
     engine_step step;
+    engine_late late;
     engine_gradients gradients;
     engine_lengths lengths;
     engine_micro micro;

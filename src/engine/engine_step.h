@@ -8,7 +8,7 @@
  * update. engine_run_schedule runs the passes of all micro-batches of this stage; micro_batch.c runs one at a time.
  * engine_run_schedule writes only the times and micro_batches of the clock's result. */
 void engine_step_begin(mega_engine *e, int64_t micro_batches);
-/* Returns the factor from the sums of gradients in memory to the gradients of the step (see train_batch). r has the
+/* Returns the factor from the sums of gradients in memory to the gradients of the step (see make_gradients). r has the
  * samples of the step. sums NULL: the step is taken to have the expected number of positions. */
 double engine_correction(const mega_engine *e, const engine_sums *sums, const mega_step_result *r);
 mega_status engine_run_schedule(mega_engine *e, engine_sums *sums, step_clock *clock);
@@ -55,7 +55,18 @@ int64_t engine_expected_positions(const mega_engine *e); /* step.c: of the expec
 /* Collective over the world, both. They run the two parts of the update program. */
 mega_status engine_finish_gradients(mega_engine *e, engine_sums *sums, mega_step_result *r);
 mega_status engine_update(mega_engine *e, mega_step_result *r);
+/* The same for a step whose numbers are not waited for: with the counters as if it were good. engine_update_read
+ * completes *r when the block of the update program has been written. */
+mega_status engine_update_late(mega_engine *e, mega_step_result *r);
+void engine_update_read(mega_engine *e, mega_step_result *r);
 /* step.c. Like engine_run_schedule, for one evaluation of all micro-batches. */
 mega_status engine_run_evaluation(mega_engine *e, engine_sums *sums);
+/* Collective over the world. A step, and one that is only asked for (engine_update_late). has_rows: the batch has the
+ * rows of this step already. */
+mega_status engine_run_step(mega_engine *e, bool has_rows, mega_step_result *out);
+mega_status engine_ask_for_step(mega_engine *e, bool has_rows, mega_step_result *out);
+/* late.c. Whether mega_engine_train_batch returns the result of the step before; that function. */
+bool engine_answers_late(const mega_engine *e);
+mega_status engine_train_late(mega_engine *e, mega_step_result *out);
 
 #endif

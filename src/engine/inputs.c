@@ -79,6 +79,10 @@ mega_status engine_collect_inputs(mega_engine *e)
     mega_free(all);
     if (st != MEGA_OK) MEGA_CONTEXT("model");
     const bool reads_ahead = e->data.has_set && e->data.set.is_thread_safe;
+    const bool is_late =
+        e->options.late_results && e->options.backend == MEGA_BACKEND_CUDA && e->programs.train != NULL;
+    if (st == MEGA_OK && is_late && e->layout->world.size == 1)
+        st = mega_batch_create_like(e->data.batch, &e->late.rows);
     if (st == MEGA_OK && reads_ahead) st = mega_reader_create(&e->data.set, e->data.batch, &e->data.reader);
     return st;
 }

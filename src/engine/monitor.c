@@ -288,7 +288,7 @@ static mega_step_seen seen(const mega_engine *e)
 }
 
 /* Monitors are opened with the first step or value, so that a plan or a dry run writes nothing. */
-static bool is_open(mega_engine *e)
+bool engine_monitor_is_open(mega_engine *e)
 {
     if (e->watch.monitor != NULL) return true;
     if (e->options.monitor == NULL || !wants_something(e->options.monitor)) return false;
@@ -302,7 +302,7 @@ static bool is_open(mega_engine *e)
 
 void engine_monitor_begin(mega_engine *e, int64_t micro_batches)
 {
-    if (!is_open(e)) return;
+    if (!engine_monitor_is_open(e)) return;
     e->watch.monitor->micro = (mega_step_times){0};
     e->watch.monitor->earlier_s = 0;
     e->watch.monitor->micro_batches = micro_batches;
@@ -354,7 +354,8 @@ void engine_monitor_step(mega_engine *e, const mega_step_result *r, double secon
 
 void engine_monitor_event(mega_engine *e, const char *tag, double value)
 {
-    if (is_open(e)) mega_step_monitor_event(e->watch.monitor->steps, tag, value, e->progress.consumed_samples);
+    if (engine_monitor_is_open(e))
+        mega_step_monitor_event(e->watch.monitor->steps, tag, value, e->progress.consumed_samples);
 }
 
 mega_status mega_engine_write_event(mega_engine *e, const char *name, double value)

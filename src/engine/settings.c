@@ -18,6 +18,7 @@ const mega_option_section mega_engine_seed_section = MEGA_SECTION("initializatio
 
 static const mega_option_row loss_rows[] = {
     {ROW("calculate-per-token-loss", calculate_per_token_loss, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "divide by the unmasked tokens of the step instead of averaging the means of micro-batches"},
+    {ROW("late-results", late_results, MEGA_OPTION_FLAG), .help = "on a GPU, ask for the next step before the loss of the last one is read, so that the GPU does not wait for the host; log lines, losses and checkpoints stay the same. Only on one rank; it needs memory of the host for the rows of another batch"},
 };
 const mega_option_section mega_engine_loss_section = MEGA_SECTION("training", loss_rows);
 

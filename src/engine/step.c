@@ -27,7 +27,7 @@ static mega_status step_check_labels(const mega_engine *e, const mega_program *p
     return mega_batch_check_labels(e->data.batch, m * e->options.micro_batch, e->options.micro_batch, p, slot);
 }
 
-/* ---- what scales a gradient: see train_batch ---- */
+/* ---- what scales a gradient: see make_gradients ---- */
 
 /* By how much gradients are divided before they are summed over dp. */
 static double divided_before(const mega_engine *e)
@@ -187,15 +187,16 @@ void mega_engine_observe(mega_engine *e, mega_observer *observer, void *user)
         mega_program_observe(e->programs.chunk[c].train, observer, user);
 }
 
-static mega_status read_batch(mega_engine *e, const mega_step_result *out)
+static mega_status read_batch(mega_engine *e, bool has_rows, const mega_step_result *out)
 {
+    if (has_rows) e->data.purpose = ENGINE_BATCH_OF_STEP;
     MEGA_TRY(engine_check_step(e, out));
-    if (e->data.has_set) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_STEP));
+    if (e->data.has_set && !has_rows) MEGA_TRY(engine_read_training_data(e, ENGINE_BATCH_OF_STEP));
     return mega_batch_check(e->data.batch);
 }
 
-/* A step: the passes of all micro-batches, the sum of their gradients over dp, the update. Three numbers scale a
- * gradient:
+/* A step but for its update: the passes of all micro-batches, and the sum of their gradients over dp. Three numbers
+ * scale a gradient:
  *
  *   loss_factor   what a loss's gradient begins with in each backward: loss scale / (M D). M micro-batches of a rank
  *                 are expected, and D ranks of dp are summed over (or D is the part of them to divide by before the
@@ -206,22 +207,28 @@ static mega_status read_batch(mega_engine *e, const mega_step_result *out)
  *   clip_factor   min(1, clip / (norm + 1e-6)) of the norm of the corrected gradients (backend/plain/check.c).
  *
  * So the gradient of the step is sum * correction, and optimizers read sum * correction * clip_factor (grad_factor). */
-static mega_status train_batch(mega_engine *e, mega_step_result *out)
+static mega_status make_gradients(mega_engine *e, bool has_rows, const mega_step_result *out, step_clock *clock)
 {
-    mega_step_result r = {0};
     engine_sums sums = {.stops = 0};
-    step_clock clock = clock_start(e, &r);
     mega_record_step(mega_world_record(e->options.world), e->progress.iteration + 1);
-    MEGA_TRY(engine_begin_pass(e, read_batch(e, out)));
+    MEGA_TRY(engine_begin_pass(e, read_batch(e, has_rows, out)));
     MEGA_TRY(engine_use_trained_weights(e));
     MEGA_TRY(engine_set_length(e));
-    clock_begin_passes(&clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
+    clock_begin_passes(clock, engine_micro_batches(e), CLOCK_BEFORE_PASSES);
     /* If one rank fails in its passes, all return here, before they wait for each other. */
-    MEGA_TRY(engine_agree(e, engine_run_schedule(e, &sums, &clock)));
+    MEGA_TRY(engine_agree(e, engine_run_schedule(e, &sums, clock)));
     /* The sums begin when the last rank is there; with a pipeline, most of this wait is for the other stages. */
-    if (e->layout->pp.size > 1) clock_restart(&clock, NULL);
-    MEGA_TRY(engine_finish_gradients(e, &sums, &r));
-    clock_add_sum(&clock);
+    if (e->layout->pp.size > 1) clock_restart(clock, NULL);
+    MEGA_TRY(engine_finish_gradients(e, &sums, clock->result));
+    clock_add_sum(clock);
+    return MEGA_OK;
+}
+
+mega_status engine_run_step(mega_engine *e, bool has_rows, mega_step_result *out)
+{
+    mega_step_result r = {0};
+    step_clock clock = clock_start(e, &r);
+    MEGA_TRY(make_gradients(e, has_rows, out, &clock));
     clock_restart(&clock, CLOCK_BEFORE_STEP);
     MEGA_TRY(engine_update(e, &r));
     clock_add_update(&clock);
@@ -231,10 +238,21 @@ static mega_status train_batch(mega_engine *e, mega_step_result *out)
     return MEGA_OK;
 }
 
+mega_status engine_ask_for_step(mega_engine *e, bool has_rows, mega_step_result *out)
+{
+    mega_step_result r = {0};
+    step_clock clock = clock_start(e, &r);
+    MEGA_TRY(make_gradients(e, has_rows, out, &clock));
+    MEGA_TRY(engine_update_late(e, &r));
+    clock_add_update(&clock);
+    *out = r;
+    return MEGA_OK;
+}
+
 mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out)
 {
-    MEGA_TRY(engine_enter(e, "mega_engine_train_batch"));
-    return engine_leave(e, train_batch(e, out));
+    MEGA_TRY(engine_enter_ahead(e, "mega_engine_train_batch"));
+    return engine_leave(e, engine_answers_late(e) ? engine_train_late(e, out) : engine_run_step(e, false, out));
 }
 
 /* Runs one micro-batch of an evaluation. */

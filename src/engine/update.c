@@ -113,7 +113,7 @@ static mega_check_losses deferred_losses(const mega_engine *e)
     return l;
 }
 
-/* The losses of the step, and what depends on them. */
+/* The losses of a step, and what depends on them. */
 static void read_deferred_losses(mega_engine *e, mega_step_result *r)
 {
     engine_sums sums = {.stops = 0};
@@ -156,11 +156,13 @@ static mega_status check_update_schedule(const mega_engine *e, double lr, double
     return e->step.scheduler.lr != NULL ? mega_comm_agree(e->layout->world.comm, st) : st;
 }
 
-/* Runs the second part of the update program: norm, check, update, publication of the weights. */
-static mega_status run_update_program(mega_engine *e, mega_step_result *r)
+/* Runs the second part of the update program: norm, check, update, publication of the weights. is_late: nothing is
+ * waited for (mega_update_step.is_late). */
+static mega_status run_update_program(mega_engine *e, bool is_late, mega_step_result *r)
 {
     mega_update_step *u = mega_update_step_block(e->update);
     double beta1, beta2;
+    r->iteration = e->progress.iteration + 1;
     r->lr = mega_engine_lr(e);
     if (mega_step_schedule_betas(&e->options.step_schedule, e->progress.schedule_steps, &beta1, &beta2))
         MEGA_TRY(mega_optimizer_set_betas(e->optimizer, beta1, beta2));
@@ -175,17 +177,22 @@ static mega_status run_update_program(mega_engine *e, mega_step_result *r)
     u->weight_decay = r->weight_decay;
     u->samples = r->samples;
     u->expected_samples = e->step.expected_micro_batches * e->options.micro_batch * e->layout->dp.size;
+    u->is_late = is_late;
     const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);
     if (u->verdict != MEGA_UPDATE_IS_FINITE) mega_update_clear(e->update); /* it is answered here */
     if (u->is_cut && e->layout->world.size > 1) return st; /* others have begun exchanges that this rank has not */
-    MEGA_TRY(engine_agree(e, st));
-    if (e->step.are_losses_deferred) read_deferred_losses(e, r);
-    if (u->verdict != MEGA_UPDATE_IS_FINITE) return engine_skip_step(e, r);
+    return engine_agree(e, st);
+}
+
+void engine_update_read(mega_engine *e, mega_step_result *r)
+{
+    const mega_update_step *u = mega_update_step_block(e->update);
+    if (u->losses.sums != NULL) read_deferred_losses(e, r);
+    if (u->verdict != MEGA_UPDATE_IS_FINITE) return;
     engine_scale_good_step(e);
     r->grad_norm = u->grad_norm;
     r->grad_zeros = u->norm.zeros;
     r->clip_factor = u->clip_factor;
-    return MEGA_OK;
 }
 
 static void progress_advance(mega_engine *e, const mega_step_result *r)
@@ -199,14 +206,30 @@ static void progress_advance(mega_engine *e, const mega_step_result *r)
     e->progress.schedule_steps++;
 }
 
+/* The counters of the step after this one. */
+static void update_is_asked_for(mega_engine *e, const mega_step_result *r)
+{
+    progress_advance(e, r);
+    e->data.purpose = ENGINE_BATCH_NONE; /* its rows are used up */
+    mega_record_step_end(mega_world_record(e->options.world));
+}
+
 mega_status engine_update(mega_engine *e, mega_step_result *r)
 {
     engine_record_phase(e, "norm and update", -1);
     MEGA_TRY(engine_use_trained_weights(e)); /* an evaluation may have come between */
-    MEGA_TRY(run_update_program(e, r));
-    progress_advance(e, r);
+    MEGA_TRY(run_update_program(e, false, r));
+    engine_update_read(e, r);
+    if (mega_update_step_block(e->update)->verdict != MEGA_UPDATE_IS_FINITE) MEGA_TRY(engine_skip_step(e, r));
+    update_is_asked_for(e, r);
     e->step.grad_norm = r->grad_norm;
-    e->data.purpose = ENGINE_BATCH_NONE; /* its rows are used up */
-    mega_record_step_end(mega_world_record(e->options.world));
+    return MEGA_OK;
+}
+
+mega_status engine_update_late(mega_engine *e, mega_step_result *r)
+{
+    engine_record_phase(e, "norm and update", -1);
+    MEGA_TRY(run_update_program(e, true, r));
+    update_is_asked_for(e, r);
     return MEGA_OK;
 }

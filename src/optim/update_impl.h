@@ -54,6 +54,7 @@ struct mega_update {
     void *scratch;
     void *requests; /* lists of the sum of a tied parameter */
     mega_update_step step;
+    mega_update_block asked;     /* of mega_update_ask */
     mega_request *gather;        /* [buckets] in progress, or zero */
     mega_message *piece;         /* [2 ranks of dp] pieces of matrices of a round, ... */
     mega_request *moving;        /* ... and those in progress, or zero */

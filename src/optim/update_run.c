@@ -362,5 +362,5 @@ mega_status mega_update_run(mega_update *u, mega_update_part part)
         u->step.is_cut = false;
         if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
-    return applies && update_defers_check(u) ? update_read_verdict(u) : MEGA_OK;
+    return applies && update_defers_check(u) && !u->step.is_late ? update_read_verdict(u) : MEGA_OK;
 }

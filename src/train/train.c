@@ -49,30 +49,51 @@ static mega_status set_up(trainer *t)
     return MEGA_OK;
 }
 
+/* Logs the result of a step. */
+static mega_status note_result(trainer *t, const mega_step_result *r)
+{
+    mega_norm_result params = {.norm = NAN};
+    const double step_s = t->log.step_s;
+    t->log.step_s = 0;
+    if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
+    if (t->cfg->log_optimizer_states_to_tensorboard && train_monitor_is_due(t))
+        MEGA_TRY(mega_optimizer_state_norms(mega_engine_optimizer(t->engine), &t->states));
+    if (!r->skipped) {
+        t->log.last_loss = r->loss;
+        if (t->task->course->in_epochs) {
+            t->epochs.loss += r->loss;
+            t->epochs.losses++;
+        }
+        train_curve_add(t, r->loss);
+    }
+    train_log_step(t, r, params.norm, step_s);
+    train_monitor_step(t, r, params.norm, step_s);
+    return MEGA_OK;
+}
+
+/* With late results: waits for the step that was asked for last, and logs it. */
+static mega_status catch_up(trainer *t)
+{
+    mega_step_result r;
+    const double began = mega_time_now();
+    if (mega_engine_progress_told(t->engine) == mega_engine_progress_get(t->engine)) return MEGA_OK;
+    MEGA_TRY(train_save_after_failure(t, mega_engine_await_step(t->engine, &r)));
+    t->log.step_s += mega_time_now() - began;
+    return note_result(t, &r);
+}
+
 static mega_status iterate(trainer *t)
 {
     mega_step_result r;
-    mega_norm_result params = {.norm = NAN};
+    const bool looks_at_weights = t->cfg->log_params_norm || t->cfg->log_optimizer_states_to_tensorboard;
     const mega_profile_moment began = mega_profile_now(t->team);
     const bool profiled = train_profile_begin(t);
     MEGA_TRY(train_save_after_failure(t, mega_engine_train_batch(t->engine, &r)));
     const mega_profile_moment ended = mega_profile_now(t->team);
-    const double step_s = ended.at - began.at;
+    t->log.step_s += ended.at - began.at;
     if (profiled) MEGA_TRY(train_profile_end(t, began, ended));
-    if (t->cfg->log_params_norm) MEGA_TRY(mega_optimizer_params_norm(mega_engine_optimizer(t->engine), &params));
-    if (t->cfg->log_optimizer_states_to_tensorboard && train_monitor_is_due(t))
-        MEGA_TRY(mega_optimizer_state_norms(mega_engine_optimizer(t->engine), &t->states));
-    if (!r.skipped) {
-        t->log.last_loss = r.loss;
-        if (t->task->course->in_epochs) {
-            t->epochs.loss += r.loss;
-            t->epochs.losses++;
-        }
-        train_curve_add(t, r.loss);
-    }
-    train_log_step(t, &r, params.norm, step_s);
-    train_monitor_step(t, &r, params.norm, step_s);
-    return MEGA_OK;
+    if (r.iteration > 0) MEGA_TRY(note_result(t, &r));
+    return looks_at_weights ? catch_up(t) : MEGA_OK;
 }
 
 /* Saves, if there is a folder to save to, and logs why the run ends here. */
@@ -88,6 +109,17 @@ static mega_status leave(trainer *t, const char *why)
     return MEGA_OK;
 }
 
+/* Whether what follows an iteration needs its result. */
+static bool is_looked_at(const trainer *t, int64_t iteration)
+{
+    const mega_train_options *cfg = t->cfg;
+    const int64_t evaluates = t->task->course->is_as_megatron ? cfg->eval_interval : 0;
+    const int64_t interval[] = {evaluates, cfg->save_interval, cfg->exit_interval};
+    for (size_t i = 0; i < MEGA_COUNT(interval); i++)
+        if (interval[i] > 0 && iteration % interval[i] == 0) return true;
+    return iteration >= t->train_iters || train_ends_epoch(t);
+}
+
 /* Called after each iteration. Does, in Megatron's order: evaluation, signal, periodic save, time limit, exit
  * interval. */
 static mega_status after_iteration(trainer *t, bool *left)
@@ -97,12 +129,14 @@ static mega_status after_iteration(trainer *t, bool *left)
     const double minutes = (mega_time_now() - t->began) / 60;
     char text[96];
     bool late;
+    if (is_looked_at(t, iteration)) MEGA_TRY(catch_up(t));
     if (t->task->course->is_as_megatron && iteration % cfg->eval_interval == 0) {
         snprintf(text, sizeof text, "iteration %lld", (long long)iteration);
         MEGA_TRY(train_evaluate(t, MEGA_SPLIT_VALID, text, false));
     }
     if (t->task->course->after != NULL) MEGA_TRY(t->task->course->after(t));
     MEGA_TRY(train_poll_ranks(t, minutes, &late));
+    if (t->stop != 0 || late) MEGA_TRY(catch_up(t));
     if (t->stop != 0) {
         *left = true;
         t->io->stop_line(t->stop, text, sizeof text);

@@ -106,6 +106,7 @@ typedef struct train_cpu {
 typedef struct train_log {
     train_interval interval;
     double last_loss, last_validation_loss; /* NAN: none yet */
+    double step_s;                          /* of steps since the last one whose result was logged */
     double last_line;                       /* monotonic clock, seconds, when the last log line was printed */
     mega_buffer line;                       /* buffer in which log lines are composed */
     time_t described;                       /* when the description of the run was first written */

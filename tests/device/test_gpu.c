@@ -69,6 +69,14 @@ static int memory_works(void)
     assert_memory_equal(seen, host + 7, 3);
     assert_memory_equal(seen + 100, host, 20);
     assert_int_equal(seen[200], host[1000]);
+    fill_with(seen, LARGE, 0);
+    mega_device_ask(part, 3);
+    mega_device_fill(a, 0x55, LARGE); /* after the question */
+    mega_device_answer(part, 3);
+    good(mega_device_failure(device));
+    assert_memory_equal(seen, host + 7, 3);
+    assert_memory_equal(seen + 100, host, 20);
+    assert_int_equal(seen[200], host[1000]);
     good(mega_device_finish(device));
     mega_device_free(a, LARGE);
     mega_device_free(b, LARGE);

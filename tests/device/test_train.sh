@@ -42,6 +42,23 @@ grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graph
     note "no word of the graph that was refused: $(grep -i graph refused.log)"
 graphs=4 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
 
+# Late results: the same lines, in the same order, and the same checkpoints; whether or not steps are looked at.
+lines() { sed -E 's/ (elapsed time per iteration|throughput per GPU)[^|]*\|| (tokens.s|TFLOP.s|TFLOP.s \(PaLM\)|of [a-z]* peak|time left):[^|]*\|//g' "$1" |
+    grep -E '^ (iteration|validation)|^  successfully saved|number of skipped' | grep -vE 'seconds|MB'; }
+late() { # NAME OPTIONS…
+    train $1_now "${@:2}" --device cuda --save $1_now
+    train $1_late "${@:2}" --device cuda --save $1_late --late-results
+    lines $1_now.log | sed "s/$1_now/DIR/" >now.lines
+    lines $1_late.log | sed "s/$1_late/DIR/" >late.lines
+    [ "$(grep -c iteration now.lines)" -ge 6 ] && cmp now.lines late.lines || note "$1: other lines: $(diff now.lines late.lines)"
+    for file in $1_now/iter_*/*.safetensors $1_now/iter_*/state/*.safetensors; do
+        cmp "$file" "$1_late/${file#*/}" || note "$1: another $file with late results"
+    done
+}
+late every --train-iters 7 --eval-interval 3 --save-interval 2 --hidden-dropout 0.1
+late seldom --train-iters 7 --log-interval 3 --fp16 --initial-loss-scale 8388608 --hysteresis 1 --log-params-norm
+late longer --train-iters 7 --bf16 --exit-interval 5 --curriculum-learning --curriculum-min-difficulty 8 --curriculum-total-steps 6
+
 # Products by cuBLASLt, whose stand-in is in the same file: the first micro-batch of a step, which overwrites, has
 # graphs of its own, also of the forward, in which the head's gradient is.
 graphs=4 same_bits library --matmul-library "$MEGA_CUDA_LIBRARY"

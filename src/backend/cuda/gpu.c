@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum {
-    PINNED_BYTES = MEGA_CUDA_PINNED_BYTES - MEGA_CUDA_STAGING_BYTES,
+    PINNED_BYTES = MEGA_CUDA_PINNED_BYTES - MEGA_CUDA_STAGING_BYTES - MEGA_DEVICE_PARTS_BYTES,
     NOTED_SHARE = 20 /* 1/20 of the memory: so much taken by others is worth a word in a message */
 };
 
@@ -65,7 +65,7 @@ static bool gpu_enter_to_end(mega_cuda_gpu *g)
 static bool gpu_enter(mega_cuda_gpu *g, size_t bytes)
 {
     if (!gpu_enter_to_write(g, bytes)) return false;
-    g->has_work = true;
+    g->has_work = g->has_more = true;
     return keep(g, mega_cuda_writes_flush(&g->writes));
 }
 
@@ -180,7 +180,7 @@ static void gpu_write(mega_device *device, void *to, const void *host, size_t by
     mega_cuda_gpu *g = gpu_of(device);
     MEGA_ASSERT(g->recording == NULL, "%s: a write in a recording", g->name);
     if (gpu_enter_to_write(g, bytes)) {
-        g->has_work = true;
+        g->has_work = g->has_more = true;
         (void)keep(g, mega_cuda_writes_add(&g->writes, address(to), host, bytes));
     }
     gpu_leave(g);
@@ -215,7 +215,7 @@ static void gpu_write_rows(mega_device *device, void *to, size_t pitch, const vo
         gpu_write(device, (char *)to + r * pitch, (const char *)host + r * bytes, bytes);
     if (are_apart(pitch, bytes)) return;
     if (gpu_enter_to_write(g, rows * bytes)) {
-        g->has_work = true;
+        g->has_work = g->has_more = true;
         (void)keep(g, mega_cuda_writes_add_rows(&g->writes, address(to), pitch, host, rows, bytes));
     }
     gpu_leave(g);
@@ -462,6 +462,15 @@ static mega_status gpu_finish(mega_device *device)
     return st;
 }
 
+static mega_status gpu_failure(mega_device *device)
+{
+    mega_cuda_gpu *g = gpu_of(device);
+    pthread_mutex_lock(&g->lock);
+    const mega_status st = mega_cuda_gpu_status(g);
+    pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
 /* ---- opening and closing ---- */
 
 static void gpu_close(mega_device *device)
@@ -474,6 +483,7 @@ static void gpu_close(mega_device *device)
         mega_cuda_images_close(&g->images, &g->cuda);
         mega_cuda_writes_close(&g->writes);
         if (g->received != NULL) (void)g->cuda.host_free(g->received);
+        if (g->answered != NULL) (void)g->cuda.event_destroy(g->answered);
         for (int64_t i = 0; i < g->made_marks; i++) (void)g->cuda.event_destroy(g->mark[i]);
         if (g->stream != NULL) (void)g->cuda.stream_destroy(g->stream);
         (void)g->cuda.context_pop(&own);
@@ -497,8 +507,10 @@ static mega_status take_own(mega_cuda_gpu *g)
     g->writes.wait = wait_event;
     g->writes.user = g;
     MEGA_TRY(mega_cuda_writes_open(&g->writes, cuda, g->stream));
-    MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES, 0), g->name));
+    MEGA_TRY(mega_cuda_check(cuda, cuda->host_alloc(&received, PINNED_BYTES + MEGA_DEVICE_PARTS_BYTES, 0), g->name));
     g->received = received;
+    g->answers = g->received + PINNED_BYTES;
+    MEGA_TRY(mega_cuda_check(cuda, cuda->event_create(&g->answered, CU_NO_TIMING), g->name));
     return MEGA_OK;
 }
 
@@ -537,6 +549,8 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .write = gpu_write,
                               .read = gpu_read,
                               .read_all = gpu_read_all,
+                              .ask = mega_cuda_ask,
+                              .answer = mega_cuda_answer,
                               .copy = gpu_copy,
                               .write_rows = gpu_write_rows,
                               .read_rows = gpu_read_rows,
@@ -546,6 +560,7 @@ mega_status mega_cuda_open(int64_t ordinal, mega_device **out)
                               .send = gpu_send,
                               .receive = gpu_receive,
                               .finish = gpu_finish,
+                              .failure = gpu_failure,
                               .close = gpu_close,
                               .record = gpu_record,
                               .record_end = gpu_record_end,

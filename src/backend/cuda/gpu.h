@@ -176,7 +176,9 @@ typedef struct mega_cuda_gpu {
     pthread_mutex_t lock; /* of all below */
     bool is_entered;      /* its context is current in the thread that has the lock */
     cuda_writes writes;
-    char *received; /* pinned memory for what is copied from the device */
+    char *received;    /* pinned memory for what is copied from the device */
+    char *answers;     /* in it, for what mega_device_ask asked for */
+    cu_event answered; /* which has arrived */
     cuda_images images;
     cuda_products products;
     cuda_exchanges *exchanges; /* NULL: none */
@@ -184,6 +186,7 @@ typedef struct mega_cuda_gpu {
     cu_event *mark;            /* those that were made, of which num_marks are in use */
     int64_t made_marks, num_marks;
     bool has_work;             /* since the host has waited last */
+    bool has_more;             /* since the host has asked last (answers.c) */
     const char *last;          /* the kernel that was queued last; NULL: none since the last wait */
     mega_recording *recording; /* into which work is recorded; NULL: it is queued */
     bool lacks_graphs;         /* there was no memory for one, and a warning said so */
@@ -204,6 +207,11 @@ bool mega_cuda_gpu_is_done(mega_cuda_gpu *g, cu_result result, const char *what)
 mega_status mega_cuda_gpu_wait(mega_cuda_gpu *g, cu_event event);
 /* Returns that failure. */
 mega_status mega_cuda_gpu_status(const mega_cuda_gpu *g);
+
+/* ---- answers.c ---- */
+
+void mega_cuda_ask(mega_device *device, const mega_device_part *part, int count);
+void mega_cuda_answer(mega_device *device, const mega_device_part *part, int count);
 
 /* ---- marks.c ---- */
 

@@ -122,6 +122,7 @@ static const struct {
     {"fp64", "fp64", NULL, "false"},
     {"num_threads", "num-threads", "2", "3"},
     {"no_pack_weights", "no-pack-weights", NULL, "false"},
+    {"late_results", "late-results", NULL, "false"},
     {"apex_amp", "apex-amp", NULL, "false"},
     {"apex_amp_level", "apex-amp-level", "O0", "\"O2\""},
     {"backend", "backend", "plain", "\"cpu\""},

@@ -42,7 +42,7 @@ void train_curve_add(trainer *t, double loss)
         halve(c);
         return; /* this point is the first half of a longer one */
     }
-    c->x[c->count] = (double)mega_engine_progress_get(t->engine)->iteration;
+    c->x[c->count] = (double)mega_engine_progress_told(t->engine)->iteration;
     c->y[c->count++] = c->sum / (double)c->gathered;
     c->sum = 0;
     c->gathered = 0;

@@ -18,7 +18,7 @@ static bool is_due(const trainer *t, int64_t iteration, double step_s)
 /* Returns the estimated time left, for training alone, at the speed of this interval. */
 static const char *time_left(const trainer *t, char *out, int size)
 {
-    const int64_t iterations = t->train_iters - mega_engine_progress_get(t->engine)->iteration;
+    const int64_t iterations = t->train_iters - mega_engine_progress_told(t->engine)->iteration;
     mega_format_duration(out, size, t->log.interval.seconds / (double)t->log.interval.iterations * (double)iterations);
     return out;
 }
@@ -33,7 +33,7 @@ static void throughput(const trainer *t, double *tokens_s, double *flops, double
 static void write_peak(trainer *t, mega_buffer *b, double flops)
 {
     char note[128];
-    train_load_read(t, mega_engine_progress_get(t->engine)->iteration % t->cfg->log_interval == 0);
+    train_load_read(t, mega_engine_progress_told(t->engine)->iteration % t->cfg->log_interval == 0);
     if (train_has_gpu(t)) {
         if (t->peak.flops > 0) mega_buffer_printf(b, " of published peak: %.1f%% |", 100 * flops / t->peak.flops);
         return;
@@ -46,7 +46,7 @@ static void write_peak(trainer *t, mega_buffer *b, double flops)
 
 static void write_line(trainer *t, const mega_step_result *r, double params_norm)
 {
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     const double ranks = (double)t->cfg->engine.world_size;
     const double n = (double)t->log.interval.iterations;
     double tokens_s, flops, palm;
@@ -117,7 +117,7 @@ static void draw_bar(trainer *t, double loss, double tokens_s)
 
 static void log_draw_status(trainer *t, const mega_step_result *r)
 {
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     char left[32], text[256];
     double tokens_s, flops, palm;
     throughput(t, &tokens_s, &flops, &palm);
@@ -133,7 +133,7 @@ static void log_draw_status(trainer *t, const mega_step_result *r)
 
 void train_log_step(trainer *t, const mega_step_result *r, double params_norm, double step_s)
 {
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const int64_t iteration = mega_engine_progress_told(t->engine)->iteration;
     double palm;
     t->log.interval.flops += train_token_flops(t, r, &palm) * (double)r->tokens;
     t->log.interval.palm += palm * (double)r->tokens;

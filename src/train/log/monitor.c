@@ -163,7 +163,7 @@ static void put_load(metrics_row *r, const trainer *t)
 
 static void step_row(const trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     metrics_row r = {.count = 0};
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
@@ -189,7 +189,7 @@ static void step_row(const trainer *t, const mega_step_result *s, double params_
 
 static mega_status plain_scalar(const trainer *t, const char *tag, double value)
 {
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const int64_t iteration = mega_engine_progress_told(t->engine)->iteration;
     const train_monitor *m = t->monitor;
     const double now = mega_tensorboard_now();
     if (m->board != NULL) MEGA_TRY(mega_tensorboard_scalar(m->board, tag, iteration, value, now));
@@ -199,7 +199,7 @@ static mega_status plain_scalar(const trainer *t, const char *tag, double value)
 /* Writes a scalar by iteration and the same scalar by number of samples. */
 static mega_status scalar(const trainer *t, const char *tag, double value)
 {
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     char twin[96];
     snprintf(twin, sizeof twin, "%.80s vs samples", tag);
     MEGA_TRY(plain_scalar(t, tag, value));
@@ -218,7 +218,7 @@ static mega_status memory_scalars(const trainer *t)
 static mega_status state_scalars(const trainer *t)
 {
     static const char *const name[MEGA_STATE_KINDS] = {"variance", "variance_sqrt", "momentum", "weight"};
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     const int64_t tokens = p->consumed_tokens;
     const double now = mega_tensorboard_now();
     const struct {
@@ -279,13 +279,13 @@ static void flush_values(train_monitor *m, mega_status st)
 
 bool train_monitor_is_due(const trainer *t)
 {
-    return mega_engine_progress_get(t->engine)->iteration % t->cfg->tensorboard_log_interval == 0;
+    return mega_engine_progress_told(t->engine)->iteration % t->cfg->tensorboard_log_interval == 0;
 }
 
 void train_monitor_step(trainer *t, const mega_step_result *s, double params_norm, double step_s)
 {
     train_monitor *m = t->monitor;
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const int64_t iteration = mega_engine_progress_told(t->engine)->iteration;
     mega_status st = MEGA_OK;
     step_row(t, s, params_norm, step_s);
     t->cpu.is_new = false;
@@ -297,7 +297,7 @@ void train_monitor_step(trainer *t, const mega_step_result *s, double params_nor
 
 static void evaluation_row(const trainer *t, int split, double loss, bool is_final)
 {
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     metrics_row r = {.count = 0};
     if (t->monitor->metrics == NULL) return;
     put_int(&r, "iteration", p->iteration);
@@ -321,7 +321,7 @@ static mega_status evaluation_scalars(const trainer *t, int split, double loss)
 void train_monitor_evaluation(trainer *t, int split, double loss, bool of_draw, bool is_final)
 {
     train_monitor *m = t->monitor;
-    const int64_t iteration = mega_engine_progress_get(t->engine)->iteration;
+    const int64_t iteration = mega_engine_progress_told(t->engine)->iteration;
     /* Write one point per iteration: an evaluation of all samples follows, or the draw at the end would repeat one. */
     if (of_draw && train_ends_epoch(t)) return;
     evaluation_row(t, split, loss, is_final);
@@ -345,7 +345,7 @@ void train_monitor_epoch(trainer *t, int64_t epoch, double loss, double train_lo
                   {"eval_loss", loss},
                   {"train_loss", train_loss},
                   {"epoch", (double)epoch},
-                  {"step", (double)mega_engine_progress_get(t->engine)->iteration}};
+                  {"step", (double)mega_engine_progress_told(t->engine)->iteration}};
     mega_status st = MEGA_OK;
     if (m->board == NULL && m->wandb == NULL) return;
     for (size_t i = 0; i < MEGA_COUNT(logged) && st == MEGA_OK; i++)
@@ -359,7 +359,7 @@ void train_monitor_saved(trainer *t)
     const time_t now = time(NULL);
     struct tm local;
     train_monitor *m = t->monitor;
-    const mega_engine_progress *p = mega_engine_progress_get(t->engine);
+    const mega_engine_progress *p = mega_engine_progress_told(t->engine);
     if (m->progress == NULL) return;
     localtime_r(&now, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);

@@ -255,6 +255,7 @@ static const check checks[] = {
     REACHES("backend", "--backend plain", 1, engine.backend),
     REACHES("no-pack-weights", "--no-pack-weights", 1, engine.no_pack_weights),
     REACHES("cuda-graph-impl", "--cuda-graph-impl none", 1, engine.no_graphs),
+    REACHES("late-results", "--late-results", 1, engine.late_results),
     REACHES("skip-train", "--skip-train", 1, engine.no_train),
     REACHES("eval-iters", "--eval-iters 0", 1, engine.no_evaluate),
     /* options that the training loop reads itself */

@@ -35,13 +35,15 @@ typedef struct mega_recorded {
 
 struct mega_device {
     const char *name;
-    const char *identity; /* of the hardware on its host: two devices on one have the same */
+    const char *identity;                          /* of the hardware on its host: two devices on one have the same */
     const struct mega_device_exchanges *exchanges; /* device_exchange.h; NULL: it makes none */
     mega_status (*alloc)(mega_device *device, void **out, size_t bytes, const char *what);
     void (*free)(mega_device *device, void *block);
     void (*write)(mega_device *device, void *to, const void *host, size_t bytes);
     void (*read)(mega_device *device, void *host, const void *from, size_t bytes);
     void (*read_all)(mega_device *device, const mega_device_part *part, int count);
+    void (*ask)(mega_device *device, const mega_device_part *part, int count);    /* mega_device_ask */
+    void (*answer)(mega_device *device, const mega_device_part *part, int count); /* mega_device_answer */
     void (*copy)(mega_device *device, void *to, const void *from, size_t bytes);
     /* The same of several rows: those of the host follow each other, those of the device are `pitch` bytes apart. */
     void (*write_rows)(mega_device *device, void *to, size_t pitch, const void *host, size_t rows, size_t bytes);
@@ -53,6 +55,7 @@ struct mega_device {
     void (*send)(mega_device *device, void *to, const void *pinned, size_t bytes);
     void (*receive)(mega_device *device, void *pinned, const void *from, size_t bytes);
     mega_status (*finish)(mega_device *device);
+    mega_status (*failure)(mega_device *device);
     void (*close)(mega_device *device);
     /* Between `record` and `record_end`, kernels, copies within the device and fills that this thread asks for are not
      * done but recorded, with the arguments that they have now; it writes, reads and waits for nothing meanwhile.
@@ -65,7 +68,7 @@ struct mega_device {
     /* Whether kernels are launched by a library that the host tells whether a product adds: then a recording of the
      * first micro-batch of a step (mega_queue.first_micro_batch) is not that of later ones. */
     bool has_library;
-    mega_recorded recorded;                                         /* so far, and not forgotten */
+    mega_recorded recorded; /* so far, and not forgotten */
     void (*marks_begin)(mega_device *device);
     int64_t (*mark)(mega_device *device);
     double (*seconds)(mega_device *device, int64_t from, int64_t to);
@@ -81,6 +84,8 @@ double mega_device_seconds(mega_device *device, int64_t from, int64_t to);
 /* Waits for the work of the device. Returns its first failure, also if an earlier call has returned it. NULL: the
  * host, which has none. */
 MEGA_CHECK_RESULT mega_status mega_device_finish(mega_device *device);
+/* Returns its first failure as far as the host knows: it waits for nothing. NULL: the host, which has none. */
+MEGA_CHECK_RESULT mega_status mega_device_failure(mega_device *device);
 /* Gives the device back; its blocks were freed before. NULL is allowed. */
 void mega_device_close(mega_device *device);
 
@@ -109,6 +114,11 @@ void mega_device_read(void *host, const void *device, size_t bytes);
 /* Reads several small parts, with one wait: up to MEGA_DEVICE_PARTS_BYTES of one device in all. */
 enum { MEGA_DEVICE_PARTS_BYTES = 1 << 16 };
 void mega_device_read_all(const mega_device_part *part, int count);
+/* The same in two halves. mega_device_ask asks for the parts as they are when the work so far is done, and returns at
+ * once; mega_device_answer, with the same parts, waits for that and writes them, whatever work was asked for in
+ * between. A device has one question at a time. After a failure the answer is NaNs; mega_device_failure says why. */
+void mega_device_ask(const mega_device_part *part, int count);
+void mega_device_answer(const mega_device_part *part, int count);
 void mega_device_copy(void *to, const void *from, size_t bytes);
 void mega_device_fill(void *device, int byte, size_t bytes);
 

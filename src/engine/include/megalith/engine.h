@@ -191,9 +191,10 @@ mega_batch *mega_engine_micro_batch(mega_engine *e);
 mega_batch *mega_engine_batch(mega_engine *e);
 int64_t mega_engine_sample(const mega_engine *e, int64_t i); /* i: sample of the last batch returned; -1: e is NULL */
 typedef struct mega_step_result {
-    double loss;      /* sum of coefficient * loss over the losses of the model, or 0 if it has none; the caller's loss
+    int64_t iteration; /* number of the step, from 1; 0: the result of none */
+    double loss;       /* sum of coefficient * loss over the losses of the model, or 0 if it has none; the caller's loss
                          of mega_engine_backward_from is not included */
-    double grad_norm; /* before clipping; NAN in a skipped step */
+    double grad_norm;  /* before clipping; NAN in a skipped step */
     /* Each loss and metric, in the order of mega_engine_metric_name: the mean over all micro-batches of sum / weight
      * or, with per_token_loss, the total of the sums divided by the total of the weights. NAN for one that only
      * evaluation computes. */
@@ -221,6 +222,16 @@ typedef struct mega_step_result {
  * train, if an input of the batch is not filled, or if an id, label or position is out of its range: the message names
  * the input and the sample. Also returns any status that a callback of the data set returns. */
 MEGA_CHECK_RESULT mega_status mega_engine_train_batch(mega_engine *e, mega_step_result *out);
+/* Late results (--late-results, in mega_setup.argv), on a GPU of one rank with an optimizer of the library: then
+ * mega_engine_train_batch only asks for its step, and writes to *out the result of the step before; of the first one,
+ * out->iteration is 0. All else is as if it had waited: counters and the learning rate are those after the step that
+ * was asked for, whose weights every other call sees. An error may be of the step before, too: the message names it, it
+ * and the step that was asked for have changed nothing, and counters are those before it. Elsewhere the option changes
+ * nothing, and out->iteration says so.
+ *
+ * Collective over the world. mega_engine_await_step waits for the step that was asked for last, and writes its result
+ * to *out, if no call has returned it yet; else out->iteration is 0. Returns the errors of mega_engine_train_batch. */
+MEGA_CHECK_RESULT mega_status mega_engine_await_step(mega_engine *e, mega_step_result *out);
 
 /* ---- one micro-batch at a time ----
  *

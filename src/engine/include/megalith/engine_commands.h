@@ -55,6 +55,7 @@ struct mega_engine_options {
     bool no_pack_weights;       /* GEMMs pack weights at each call: less memory, more time */
     const char *matmul_library; /* of a GPU: as mega_cuda_use_library takes it; NULL: own kernels */
     bool no_graphs;             /* a GPU is given the launches of a pass one by one, not as a graph */
+    bool late_results;          /* mega_engine_await_step */
     /* Ranks with GPUs exchange by NCCL where they can. needs_nccl: it is an error where they cannot; no_nccl: they do
      * not. */
     bool needs_nccl, no_nccl;
@@ -161,6 +162,9 @@ typedef struct mega_engine_progress {
     int64_t schedule_steps;         /* the same in updates, for DeepSpeed's schedules */
 } mega_engine_progress;
 mega_engine_progress *mega_engine_progress_get(mega_engine *e);
+/* With late results, as it was after the step whose result was returned last; else the same. Valid until the next
+ * step. */
+const mega_engine_progress *mega_engine_progress_told(const mega_engine *e);
 /* How many positions of each sample the next training step reads: mega_engine_positions, or fewer under a
  * curriculum. */
 int64_t mega_engine_step_positions(const mega_engine *e);

@@ -28,6 +28,7 @@ typedef struct mega_engine_settings {
     mega_ckpt_options ckpt;
     mega_monitor_options monitor;
     int64_t seed;
+    bool late_results;             /* mega_engine_await_step */
     bool calculate_per_token_loss; /* divide the loss by the unmasked tokens of the step, not per micro-batch */
     bool dataloader_drop_last;     /* an epoch ends with its last whole global batch */
     bool deepspeed;                /* accepted for compatibility: the engine is always on */

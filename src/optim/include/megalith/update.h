@@ -43,6 +43,9 @@ typedef struct mega_update_step {
     /* sums not NULL (mega_update_can_defer_check): instead of `loss`. The check is then not waited for: what is written
      * below, and `sum`, is there when all has been done, of which a verdict that is bad undoes nothing. */
     mega_check_losses losses;
+    /* With losses.sums: mega_update_run does not wait for these either. mega_update_ask asks for them after it, and
+     * mega_update_answer, which may come when a later update was run, writes them. */
+    bool is_late;
     double clip; /* global norm above which gradients are scaled down; 0: no clipping */
     double lr, weight_decay;
     int64_t samples,
@@ -78,6 +81,9 @@ void mega_update_list(const mega_update *u, mega_order *order);
  * nothing was updated or counted, and it returns MEGA_OK, but MEGA_ERR_USAGE for MEGA_UPDATE_NUMBERS_ARE_WRONG: a
  * learning rate below 0, or numbers that are not finite in the step block. */
 mega_status mega_update_run(mega_update *u, mega_update_part part);
+/* For an update that is_late. mega_update_answer returns what the device has failed with; a verdict is no error. */
+void mega_update_ask(mega_update *u);
+MEGA_CHECK_RESULT mega_status mega_update_answer(mega_update *u);
 /* After a verdict that is not MEGA_UPDATE_IS_FINITE all later updates change nothing and have the same verdict, until
  * this call. So a host that learns of a failed update late finds everything as it was before that one. */
 void mega_update_clear(mega_update *u);
