@@ -531,7 +531,9 @@ class mega_layout_sizes(_Struct):
 mega_layout_create = _function(
     "mega_layout_create", _checked, POINTER(mega_world), POINTER(mega_layout_sizes),
     POINTER(POINTER(mega_layout)))
+mega_layout_level = _function("mega_layout_level", c_int, POINTER(mega_layout), POINTER(mega_comm))
 mega_layout_destroy = _function("mega_layout_destroy", None, POINTER(mega_layout))
+mega_layout_links = _function("mega_layout_links", c_int, POINTER(mega_layout))
 MEGA_COMM_SAID = 512
 mega_layout_connect = _function(
     "mega_layout_connect", _checked, POINTER(mega_layout), c_void_p,

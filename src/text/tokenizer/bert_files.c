@@ -1,9 +1,9 @@
 /* Reads the vocabulary of BERT, one token a line, as Megatron's BertWordPiece* and as the folders of `transformers`
  * that have nothing else. */
-#include "megalith/json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
+#include "megalith/json_cursor.h"
 #include "megalith/utf8.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"

@@ -1,8 +1,8 @@
 /* Reads what the files of a folder say of its tokens and roles, and orders the tokens that are added to a
  * vocabulary. */
 #include "folder_keys.h"
-#include "megalith/json_cursor.h"
 #include "megalith/file.h"
+#include "megalith/json_cursor.h"
 #include "vocabulary.h"
 #include <jansson.h>
 #include <stdio.h>

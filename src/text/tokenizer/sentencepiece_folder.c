@@ -1,9 +1,9 @@
 /* Folders of `transformers` with a SentencePiece model and no tokenizer.json: of T5, mT5, XLM-RoBERTa, Llama and Gemma.
  * They are read as `transformers` reads them, which makes a tokenizer.json of the model's pieces. */
 #include "base64.h"
-#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
+#include "megalith/json_cursor.h"
 #include "protobuf.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"

@@ -2,10 +2,10 @@
  * in base64. Ids are ranks after a number of special ids. Two tokens are merged if what they spell is a token, the one
  * of the lowest rank first; a word that is a token is that token. */
 #include "base64.h"
-#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
 #include "megalith/hash.h"
+#include "megalith/json_cursor.h"
 #include "tokenizer_impl.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Creates the tokenizer that options name, or that a folder holds. */
-#include "megalith/json_cursor.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
+#include "megalith/json_cursor.h"
 #include "megalith/log.h"
 #include "megalith/text_options.h"
 #include "tokenizer_impl.h"

@@ -1,8 +1,8 @@
 /* Reads plain vocabulary files: vocab.json with merges.txt as in GPT-2, and lists of characters. */
-#include "megalith/json_cursor.h"
 #include "megalith/encoding.h"
 #include "megalith/file.h"
 #include "megalith/file_kind.h"
+#include "megalith/json_cursor.h"
 #include "megalith/line.h"
 #include "megalith/utf8.h"
 #include "symbols.h"

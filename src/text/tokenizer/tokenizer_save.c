@@ -1,8 +1,8 @@
 /* Writes the files of a tokenizer, each atomically, and all together such that a process that dies leaves the old ones,
  * the new ones, or no vocab.json, but never a vocab.json with the merges.txt of another tokenizer. */
 #include "folder_rules.h"
-#include "megalith/json_cursor.h"
 #include "megalith/file.h"
+#include "megalith/json_cursor.h"
 #include "symbols.h"
 #include "tokenizer_impl.h"
 #include "tokenizer_json.h"

@@ -155,7 +155,7 @@ int mega_params_find(const mega_params *p, const char *name); /* -1: none */
  * this rank. They are in memory from the first element of this one. */
 int mega_params_joined(const mega_params *p, int index);
 int64_t mega_params_joined_elements(const mega_params *p, int index);
-void mega_params_note_table(mega_params *p, int index);       /* sets is_table */
+void mega_params_note_table(mega_params *p, int index); /* sets is_table */
 /* Returns the index of the (first) parameter that has rows in this checkpoint tensor, or -1; *out_file receives the
  * number of the tensor among those of the parameter. */
 int mega_params_find_file(const mega_params *p, const char *name, int *out_file);
