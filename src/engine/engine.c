@@ -193,6 +193,7 @@ void mega_engine_destroy(mega_engine *e)
     /* other ranks may still read this rank's memory, and the groups of an exchange must outlive it; ranks that have
      * agreed on a failure have all begun the same ones (mega_update_step.is_cut) */
     (void)mega_update_wait(e->update);
+    if (e->late.is_awaited) MEGA_IGNORE(mega_device_finish(e->memory.device)); /* it may run what is freed here */
     engine_monitor_close(e);
     engine_close_runs(e);
     engine_destroy_chunks(e);

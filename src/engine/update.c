@@ -89,6 +89,7 @@ mega_status engine_make_update(mega_engine *e)
                                    .ties = e->ties.count,
                                    .is_reduced = is_reduced,
                                    .packed_elements = e->options.tp_sum_elements,
+                                   .records = !e->options.no_graphs,
                                    .num_sums = 2 * losses,
                                    .world = e->options.world};
     const mega_status st = mega_update_create(e->optimizer, &o, &e->update);

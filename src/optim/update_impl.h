@@ -3,6 +3,7 @@
 #define MEGALITH_UPDATE_IMPL_H
 
 #include "megalith/compressed.h"
+#include "megalith/device_memory.h"
 #include "megalith/update.h"
 #include "muon.h"
 #include "optimizer_impl.h"
@@ -44,13 +45,22 @@ typedef struct update_instruction {
     bool is_packed;             /* UPDATE_SUM_PARTIAL: of several parameters, copied into one buffer */
 } update_instruction;
 
+/* Launches of consecutive instructions. */
+typedef struct update_recording {
+    bool has_run, was_refused;
+    mega_recording *work; /* NULL: not recorded */
+} update_recording;
+
 struct mega_update {
     mega_optimizer *optimizer;
     mega_params *params;
     const mega_layout *layout;
     mega_update_options options;
     update_instruction *list;
-    int count, first_applied; /* MEGA_UPDATE_APPLY begins with this instruction */
+    int count, first_applied;      /* MEGA_UPDATE_APPLY begins with this instruction */
+    int check;                     /* its place in the list */
+    bool records;                  /* update_recording.c */
+    update_recording recording[2]; /* of what is before the check, and of what is after it */
     void *scratch;
     void *requests; /* lists of the sum of a tied parameter */
     mega_update_step step;
@@ -98,6 +108,12 @@ mega_status update_run_compressed(mega_update *u, const update_instruction *x);
 /* The sums of the norm are over the gradients that ranks keep for themselves: makes them those of the root mean square
  * of the ranks' norms. */
 void update_norm_of_ranks(const mega_update *u);
+
+/* update_recording.c. Finds the check, and whether the update is recorded. */
+void update_look_for_recordings(mega_update *u);
+mega_status update_run_recorded(mega_update *u); /* MEGA_UPDATE_APPLY */
+void update_forget_recordings(mega_update *u);
+mega_status update_run_one(mega_update *u, int i); /* update_run.c: instruction i */
 
 /* update_cost.c, update_print.c */
 mega_update_cost update_cost(const mega_update *u, const update_instruction *x);

@@ -55,6 +55,7 @@ mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_opti
     }
     update_make(u, u->list, &u->first_applied);
     u->options.is_reduced = NULL; /* read at creation only */
+    update_look_for_recordings(u);
     *out = u;
     return MEGA_OK;
 }
@@ -62,6 +63,7 @@ mega_status mega_update_create(mega_optimizer *optimizer, const mega_update_opti
 void mega_update_destroy(mega_update *u)
 {
     if (u == NULL) return;
+    update_forget_recordings(u);
     mega_free(u->list);
     mega_free(u->scope);
     mega_free(u->requests);
@@ -325,6 +327,11 @@ mega_status mega_update_wait(mega_update *u)
     return st;
 }
 
+mega_status update_run_one(mega_update *u, int i)
+{
+    return run_of[u->list[i].kind](u, &u->list[i]);
+}
+
 static mega_status run_profiled(mega_update *u, int i)
 {
     const update_instruction *x = &u->list[i];
@@ -341,26 +348,32 @@ static mega_status run_profiled(mega_update *u, int i)
     return MEGA_OK;
 }
 
-mega_status mega_update_run(mega_update *u, mega_update_part part)
+/* Runs instructions one by one, up to a verdict that is bad. */
+static mega_status run_list(mega_update *u, int begin, int end, bool applies)
 {
-    MEGA_TRY(update_check_ready(u));
-    const bool applies = part == MEGA_UPDATE_APPLY;
-    const int end = applies ? u->count : u->first_applied;
-    if (applies) {
-        MEGA_TRY(mega_update_wait(u)); /* for gathers of the update before that no forward waited for */
-        optimizer_norm_begin(u->optimizer);
-        if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
-    }
-    u->step.verdict = MEGA_UPDATE_IS_FINITE;
-    u->step.is_cut = false;
     const bool with_momenta = optimizer_is_compressed(u->optimizer, u->optimizer->updates + 1);
-    for (int i = applies ? u->first_applied : 0; i < end; i++) {
+    for (int i = begin; i < end && u->step.verdict == MEGA_UPDATE_IS_FINITE; i++) {
         if (!update_has_turn(&u->list[i], with_momenta)) continue;
         if (u->pending > 0) MEGA_TRY(mega_comm_poll(u->options.world));
         u->step.is_cut = applies && u->list[i].kind != UPDATE_CHECK; /* if it fails */
-        MEGA_TRY(u->profile != NULL ? run_profiled(u, i) : run_of[u->list[i].kind](u, &u->list[i]));
+        MEGA_TRY(u->profile != NULL ? run_profiled(u, i) : update_run_one(u, i));
         u->step.is_cut = false;
-        if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
     }
-    return applies && update_defers_check(u) && !u->step.is_late ? update_read_verdict(u) : MEGA_OK;
+    return MEGA_OK;
+}
+
+mega_status mega_update_run(mega_update *u, mega_update_part part)
+{
+    MEGA_TRY(update_check_ready(u));
+    u->step.verdict = MEGA_UPDATE_IS_FINITE;
+    u->step.is_cut = false;
+    if (part != MEGA_UPDATE_APPLY) return run_list(u, 0, u->first_applied, false);
+    MEGA_TRY(mega_update_wait(u)); /* for gathers of the update before that no forward waited for */
+    optimizer_norm_begin(u->optimizer);
+    if (u->optimizer->tensor_sum != NULL) lamb_begin(u->optimizer);
+    if (u->records && u->profile == NULL) MEGA_TRY(update_run_recorded(u));
+    else
+        MEGA_TRY(run_list(u, u->first_applied, u->count, true));
+    if (u->step.verdict != MEGA_UPDATE_IS_FINITE) return MEGA_OK;
+    return update_defers_check(u) && !u->step.is_late ? update_read_verdict(u) : MEGA_OK;
 }

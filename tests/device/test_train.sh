@@ -33,14 +33,14 @@ same_bits() { # NAME OPTIONS…: with graphs and without
         note "$1: not $graphs graphs: $(grep graphs $1_graphs.log)"
     ! grep -q 'graphs on the GPU' $1_launches.log || note "$1: graphs, though none were asked for"
 }
-graphs=2 same_bits fp32 --hidden-dropout 0.1 --attention-dropout 0.1
+graphs=4 same_bits fp32 --hidden-dropout 0.1 --attention-dropout 0.1
 # A graph for which there is no memory is not needed.
 MEGA_SOFTWARE_CUDA_FAIL=cuGraphInstantiateWithFlags:1 MEGA_SOFTWARE_CUDA_ERROR=2 train refused --hidden-dropout 0.1 \
     --attention-dropout 0.1 --device cuda
 cmp refused.losses fp32_launches.losses || note "other losses where a graph has no memory: $(tail -2 refused.log)"
-grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graphs on the GPU: 1, with' refused.log ||
+grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graphs on the GPU: 3, with' refused.log ||
     note "no word of the graph that was refused: $(grep -i graph refused.log)"
-graphs=4 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
+graphs=6 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
 
 # Late results: the same lines, in the same order, and the same checkpoints; whether or not steps are looked at.
 lines() { sed -E 's/ (elapsed time per iteration|throughput per GPU)[^|]*\|| (tokens.s|TFLOP.s|TFLOP.s \(PaLM\)|of [a-z]* peak|time left):[^|]*\|//g' "$1" |
@@ -61,7 +61,7 @@ late longer --train-iters 7 --bf16 --exit-interval 5 --curriculum-learning --cur
 
 # Products by cuBLASLt, whose stand-in is in the same file: the first micro-batch of a step, which overwrites, has
 # graphs of its own, also of the forward, in which the head's gradient is.
-graphs=4 same_bits library --matmul-library "$MEGA_CUDA_LIBRARY"
+graphs=6 same_bits library --matmul-library "$MEGA_CUDA_LIBRARY"
 alike gpt_cpu library_graphs 1e-5
 grep -q "^matrix products by cuBLASLt [0-9.]* ($MEGA_CUDA_LIBRARY)" library_graphs.log || note "no line says what multiplies"
 train library_half --bf16 --device cuda --matmul-library "$MEGA_CUDA_LIBRARY" && alike half_cpu library_half 1e-2

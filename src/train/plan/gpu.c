@@ -68,22 +68,24 @@ size_t train_nccl_bytes(const trainer *t)
     return (size_t)mega_layout_links(mega_engine_layout(t->engine)) * MEGA_CUDA_NCCL_BYTES;
 }
 
-static void add_graphs(mega_program_graphs *sum, const mega_program *p, int64_t micro_batches)
+static void add_graphs(mega_program_graphs *sum, mega_program_graphs g)
 {
-    const mega_program_graphs g = p != NULL ? mega_program_graphs_get(p, micro_batches) : (mega_program_graphs){0};
     sum->graphs += g.graphs;
     sum->instructions += g.instructions;
 }
 
-/* Those of training, or of evaluation, which has a forward only. */
+/* Those of training, with the update, or of evaluation, which has a forward only. */
 static mega_program_graphs graphs_of(const trainer *t, bool trains)
 {
     const mega_optim_options *o = &t->cfg->engine.optim;
     const int64_t samples = o->micro_batch_size * t->cfg->engine.data_parallel_size;
     mega_program_graphs sum = {0};
-    for (int c = 0; t->engine != NULL && train_has_gpu(t) && c < mega_engine_chunks(t->engine); c++)
-        add_graphs(&sum, mega_engine_chunk_program(t->engine, c, trains),
-                   samples > 0 ? o->global_batch_size / samples : 1);
+    if (t->engine == NULL || !train_has_gpu(t)) return sum;
+    for (int c = 0; c < mega_engine_chunks(t->engine); c++) {
+        const mega_program *p = mega_engine_chunk_program(t->engine, c, trains);
+        if (p != NULL) add_graphs(&sum, mega_program_graphs_get(p, samples > 0 ? o->global_batch_size / samples : 1));
+    }
+    if (trains) add_graphs(&sum, mega_update_graphs_get(mega_engine_update_program(t->engine)));
     return sum;
 }
 

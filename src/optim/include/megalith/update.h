@@ -11,6 +11,7 @@
 #include "megalith/kernels.h"
 #include "megalith/optim.h"
 #include "megalith/profile.h"
+#include "megalith/program.h"
 
 typedef struct mega_update mega_update;
 typedef enum mega_update_part { MEGA_UPDATE_SUMS, MEGA_UPDATE_APPLY } mega_update_part;
@@ -28,7 +29,8 @@ typedef struct mega_update_options {
     const bool *is_reduced;
     /* elements of the buffer in which small partial gradients are summed over tp together; 0: 2^18 */
     int64_t packed_elements;
-    int num_sums;      /* numbers in mega_update_step.sum */
+    bool records; /* on a GPU of one rank, what follows the check and what precedes it are graphs, where they can be */
+    int num_sums; /* numbers in mega_update_step.sum */
     mega_world *world; /* borrowed; gathers in progress advance between instructions. NULL: they do not */
 } mega_update_options;
 
@@ -76,6 +78,8 @@ int mega_update_num_instructions(const mega_update *u);
 MEGA_CHECK_RESULT mega_status mega_update_compare(const mega_update *u, mega_comm *comm);
 /* Adds what it does over the stages of a pipeline to the order. */
 void mega_update_list(const mega_update *u, mega_order *order);
+/* The graphs that a GPU records of it; none without options.records. NULL: none. */
+mega_program_graphs mega_update_graphs_get(const mega_update *u);
 /* Collective over the groups of its instructions. Runs one part; allocates nothing. Weights and gradients must be
  * allocated, and the optimizer. MEGA_UPDATE_APPLY stops after the check if the verdict is not MEGA_UPDATE_IS_FINITE:
  * nothing was updated or counted, and it returns MEGA_OK, but MEGA_ERR_USAGE for MEGA_UPDATE_NUMBERS_ARE_WRONG: a
