@@ -76,6 +76,9 @@ void train_network_words(const mega_network_shape *n, mega_buffer *out)
     put_norms(n, out);
     put_positions(n, out);
     mega_buffer_printf(out, ", %s, %s", activation(n), biases(n));
+    if (n->experts.count > 0)
+        mega_buffer_printf(out, ", %lld experts of %lld, %lld of them a token", (long long)n->experts.count,
+                           (long long)n->experts.hidden, (long long)n->experts.choices);
     if (n->parallel) mega_buffer_puts(out, ", attention and MLP in parallel");
     if (n->has_window && n->window_left >= 0)
         mega_buffer_printf(out, ", window of %lld", (long long)n->window_left + 1);

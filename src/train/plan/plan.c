@@ -39,6 +39,17 @@ static void plan_head(const trainer *t, mega_buffer *out)
                                                     : ", this machine's (--instruction-set names the target's)");
 }
 
+/* Parameters of the experts that a token does not choose. */
+static int64_t plan_unchosen(const trainer *t)
+{
+    const mega_model_shape s = t->task->shape(&t->network, -1);
+    const mega_experts_shape *e = &s.net.experts;
+    const int64_t of_expert = (s.net.gated ? 3 : 2) * e->hidden * s.hidden;
+    int64_t layers = 0;
+    for (int64_t i = 0; i < s.num_layers; i++) layers += mega_shape_bit(e->dense, i) ? 0 : 1;
+    return layers * (e->count - e->choices) * of_expert;
+}
+
 static mega_status plan_parameters(const trainer *t, mega_buffer *out)
 {
     int64_t padded, logical;
@@ -47,6 +58,9 @@ static mega_status plan_parameters(const trainer *t, mega_buffer *out)
     MEGA_TRY(train_plan_count(t, &padded, &logical));
     mega_buffer_printf(out, "\nparameters   %s", train_grouped(a, sizeof a, logical));
     mega_buffer_printf(out, " (%s with the padding of the vocabulary)\n", train_grouped(a, sizeof a, padded));
+    if (plan_unchosen(t) > 0)
+        mega_buffer_printf(out, "  a token is computed by %s of them\n",
+                           train_grouped(a, sizeof a, logical - plan_unchosen(t)));
     if (mega_engine_optimizer(t->engine) == NULL) return MEGA_OK;
     mega_optimizer_groups_get(mega_engine_optimizer(t->engine), &groups);
     mega_buffer_printf(out, "  %d tensors decay (%s elements), %d do not (%s elements)\n", groups.decayed,
