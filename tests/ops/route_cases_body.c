@@ -23,12 +23,13 @@ static mega_route_options route_options(const struct route_case *c, int64_t expe
     return o;
 }
 
-/* Logits of which some are equal; the last row has a NaN. */
+/* Logits of which some are equal; the last row has a NaN, but not where bits are compared (device_test_bits), because
+ * compilers differ in the sign of the NaN that comes of two. */
 static void *route_logits(check *k, mega_dtype type, int64_t rows, int64_t experts)
 {
     void *x = check_input(k, type, rows * experts);
     for (int64_t i = 0; i < rows * experts; i += 3) set_element(x, type, i, i % 2 == 0 ? 1.5f : -1.0f);
-    if (rows > 2) set_element(x, type, rows * experts - 1, NAN);
+    if (rows > 2 && getenv("MEGA_SOFTWARE_CUDA_SUMS") == NULL) set_element(x, type, rows * experts - 1, NAN);
     return x;
 }
 
