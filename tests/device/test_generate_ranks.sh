@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A GPU that fails in the middle of a generation or of an evaluation by several ranks, staged and with NCCL's stand-in:
-# a message of its device, an error on all ranks, and no rank that waits. `make check-device` tries more calls.
+# A GPU that fails in the middle of a generation or of an evaluation by several ranks, with NCCL's stand-in: a message of
+# its device, an error on all ranks, and no rank that waits. `make check-device` also tries exchanges through the memory
+# of the host, and more calls.
 . "${MEGA_SOURCE:?run by ctest}/tests/kit/kit.sh"
 : "${MEGA_BUILD:?run by ctest}"
 export MEGA_CUDA_LIBRARY=$MEGA_BUILD/libmega_software_cuda.so MEGA_SOFTWARE_CUDA_DEVICES=2
@@ -45,7 +46,9 @@ ends() {
     done
 }
 tp=(--tensor-model-parallel-size 2) pp=(--pipeline-model-parallel-size 2)
-for nccl in "" "$MEGA_CUDA_LIBRARY"; do
+staged=()
+[ -z "${MEGA_DEVICE_SEEDS:-}" ] || staged=("")
+for nccl in "${staged[@]}" "$MEGA_CUDA_LIBRARY"; do
     export MEGA_NCCL_LIBRARY=$nccl
     ends cuLaunchKernel "${generate[@]}" "${tp[@]}"
     ends cuMemcpyDtoHAsync_v2 "${generate[@]}" "${pp[@]}"
