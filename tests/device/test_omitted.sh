@@ -28,7 +28,7 @@ case_of() {
 }
 
 if [ -z "$is_whole" ]; then # make check-device takes all
-    awk 'NR % 15 == 1' "$work/chosen" >"$work/few" && mv "$work/few" "$work/chosen"
+    awk 'NR % 25 == 1' "$work/chosen" >"$work/few" && mv "$work/few" "$work/chosen"
 fi
 noticed=0 known=0
 while read -r kernel op line number; do
