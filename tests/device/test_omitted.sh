@@ -23,7 +23,7 @@ sort -u "$work/sites" | awk '
 
 # Prints the case of device_test_kernels to which a kernel belongs: the longest name with which its own begins.
 case_of() {
-    sed -n 's/^\(CALL\|ONE\)(\([a-z0-9_]*\),.*/\2/p' "$MEGA_SOURCE"/src/backend/cuda/*.c |
+    sed -n 's/^\(CALL\|ONE\|CHUNKS_CALL\)(\([a-z0-9_]*\),.*/\2/p' "$MEGA_SOURCE"/src/backend/cuda/*.c |
         awk -v kernel="$1" 'index(kernel, $1) == 1 && length($1) > length(best) { best = $1 } END { print best }'
 }
 
