@@ -220,7 +220,7 @@ typedef struct engine_saving {
 typedef struct engine_owned {
     mega_world *world; /* NULL, as team: the caller's */
     mega_team *team;
-    bool uses; /* this engine counts as a user of its world, team and training data, whoever owns them */
+    bool uses; /* the world, team and training data, whoever owns them, count this engine as a user */
     struct setup_values *as_given; /* options as given in argv and a JSON, for messages; NULL: given as numbers */
 } engine_owned;
 

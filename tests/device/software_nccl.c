@@ -37,7 +37,7 @@ typedef struct mailbox {
 } mailbox;
 
 typedef struct shared_comm {
-    atomic_uint opened, aborted;          /* by so many ranks */
+    atomic_uint opened, aborted;          /* the number of ranks that have done so */
     mailbox all[MOST_RANKS];              /* of collectives, by rank */
     mailbox pair[MOST_RANKS][MOST_RANKS]; /* from, to */
 } shared_comm;

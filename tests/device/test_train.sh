@@ -43,8 +43,11 @@ grep -q 'no memory for a graph of [0-9]* launches' refused.log && grep -q 'graph
 graphs=6 same_bits held --bf16 --grad-accum-dtype bf16 "${llama[@]}"
 
 # Late results: the same lines, in the same order, and the same checkpoints; whether or not steps are looked at.
-lines() { sed -E 's/ (elapsed time per iteration|throughput per GPU)[^|]*\|| (tokens.s|TFLOP.s|TFLOP.s \(PaLM\)|of [a-z]* peak|time left):[^|]*\|//g' "$1" |
-    grep -E '^ (iteration|validation)|^  successfully saved|number of skipped' | grep -vE 'seconds|MB'; }
+timed='(tokens.s|TFLOP.s|TFLOP.s \(PaLM\)|of [a-z]* peak|time left):'
+lines() {
+    sed -E "s/ (elapsed time per iteration|throughput per GPU)[^|]*\|| $timed[^|]*\|//g" "$1" |
+        grep -E '^ (iteration|validation)|^  successfully saved|number of skipped' | grep -vE 'seconds|MB'
+}
 late() { # NAME OPTIONS…
     train $1_now "${@:2}" --device cuda --save $1_now
     train $1_late "${@:2}" --device cuda --save $1_late --late-results

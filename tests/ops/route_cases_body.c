@@ -1,6 +1,6 @@
 /* Cases of the kernels of a router. Part of ops_test_kernels and device_test_kernels. */
 
-/* Options for so many experts: every score, with and without a bias, groups where the experts can be cut. */
+/* Options for a number of experts: every score, with and without a bias, groups where the experts can be cut. */
 static const struct route_case {
     const char *name;
     mega_route_score score;

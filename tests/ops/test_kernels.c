@@ -50,7 +50,7 @@ static void test_kernel(void **state)
 }
 
 /* The rows of every expert have the bits that a product of these rows alone gives, forward and backward: of few rows,
- * of a row, of none, and of so many that the team multiplies them together. The gradients are so large that they are
+ * of a row, of none, and of enough rows for the whole team to multiply. The gradients are so large that they are
  * written past the caches where they are aligned, as those of the experts are. */
 static void experts_have_the_bits_of_products(mega_dtype type, mega_team *team)
 {

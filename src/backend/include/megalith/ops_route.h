@@ -37,9 +37,9 @@
  * The key of an expert is its logit, which orders experts as s does; with a bias it is s + bias (of SOFTMAX_OF_CHOSEN
  * z + bias), which decides the choice and nothing else. Of equal keys that of the lower index is larger.
  *
- * With `groups` other than 0, the experts are divided into so many groups of consecutive experts, and a token chooses
- * from its `chosen_groups` best groups alone. The score of a group is the sum of its `group_best` largest s + bias: 1
- * as in DeepSeek-V2, 2 as in DeepSeek-V3, k / chosen_groups as in Megatron-core. Of equal groups the lower index wins.
+ * If `groups` is not 0, it is the number of groups of consecutive experts, all of one size, and a token chooses from
+ * its `chosen_groups` best groups alone. The score of a group is the sum of its `group_best` largest s + bias: 1 as
+ * in DeepSeek-V2, 2 as in DeepSeek-V3, k / chosen_groups as in Megatron-core. Of equal groups the lower index wins.
  *
  * share[t] is what the balance loss averages, and sums to 1: softmax(z) over all experts, of SIGMOID s / (sum of s over
  * all experts + 1e-20). A logit that is not a number is never larger than another; a row of them chooses the first

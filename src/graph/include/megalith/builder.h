@@ -123,7 +123,7 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
                                const mega_param_options *options);
 /* Returns `count` parameters of one shape as one tensor, [count * rows, columns], or [count, rows] if columns is 0,
  * such as the weights of the experts of a layer. Each is a parameter of its own, with its own initial values and its
- * own tensor in the checkpoint: its number, from 0, stands in its name, and in those of `options`, in place of #. */
+ * own tensor in the checkpoint. In `name`, and in the names of files in `options`, # becomes its number, from 0. */
 mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
                                 const mega_param_options *options);
 enum { MEGA_MOST_JOINED = 4096 };

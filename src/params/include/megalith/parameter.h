@@ -75,7 +75,7 @@ typedef struct mega_param {
     int64_t buffer_samples;
     bool is_frozen; /* not trained: no update, no moments, no gradient, left out of norms */
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
-    bool joins_next; /* lies in memory directly behind the parameter that is declared after it, without a gap and in the
+    bool joins_next; /* lies directly behind the parameter that is declared after it in memory, without a gap and in the
                         same bucket, so that an op can use both as one tensor (experts) */
     mega_tie tie;
     int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
