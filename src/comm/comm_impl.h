@@ -14,7 +14,7 @@
 enum { MEGA_COMM_TAGS = 12, MEGA_COMM_WORLD_TAG = MEGA_COMM_TAGS - 1 /* after the tags of a layout's groups */ };
 
 /* Groups of a layout. The last (pp_back) only sends messages and needs no scratch for collectives. */
-enum { MEGA_COMM_GROUPS = 7, MEGA_COMM_SUMMING = MEGA_COMM_GROUPS - 1 };
+enum { MEGA_COMM_GROUPS = 8, MEGA_COMM_SUMMING = MEGA_COMM_GROUPS - 1 };
 #define COMM_SCRATCH_BYTES ((size_t)4 << 20) /* unless mega_world_options sets another size */
 
 /* Largest world: a reduction keeps a pointer for each rank. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    AXES = 6,
+    AXES = 7,
     MOST_AWAITED = MEGA_COMM_REQUESTS / 2, /* the host waits before there are more */
     SPINS = 200,                           /* looks before this rank yields its core */
     CLOCK_EVERY = 64                       /* looks between those at the clock */
@@ -453,7 +453,8 @@ static void add_groups(device_links *all, const mega_layout *l, mega_comm *const
 
 int mega_layout_links(const mega_layout *l)
 {
-    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
+    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm,  l->dp.comm,   l->pp.comm,
+                                    l->ep.comm, l->edp.comm, l->world.comm};
     device_link link[FEWEST_LINKS];
     device_links all = {.link = link};
     add_groups(&all, l, group);
@@ -471,7 +472,8 @@ static mega_status connect_links(mega_comm *world, device_links *all, mega_devic
 static mega_status connect_all(mega_layout *l, mega_device *device, mega_members *const *members, int count)
 {
     mega_comm *const world = &l->world.comm->world->all;
-    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm, l->dp.comm, l->pp.comm, l->ep.comm, l->world.comm};
+    mega_comm *const group[AXES] = {l->tp.comm, l->cp.comm,  l->dp.comm,   l->pp.comm,
+                                    l->ep.comm, l->edp.comm, l->world.comm};
     device_links all = {.link = mega_calloc((size_t)(FEWEST_LINKS + count), sizeof *all.link)};
     MEGA_TRY(mega_comm_agree(world, all.link != NULL ? MEGA_OK : MEGA_NO_MEMORY("exchanges of devices", "groups")));
     add_groups(&all, l, group);

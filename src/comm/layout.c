@@ -1,5 +1,5 @@
 /* The layout of ranks. Only this file knows the order of the axes (tp varies fastest, then cp, dp, pp; ep lies inside
- * dp); all other code reads coordinates from mega_layout. */
+ * dp, edp is what remains of it); all other code reads coordinates from mega_layout. */
 #include "comm_impl.h"
 #include "megalith/extent.h"
 #include "megalith/memory.h"
@@ -101,9 +101,9 @@ typedef struct layout_axis {
 static void layout_place(layout_block *b, mega_world *world, int rank)
 {
     mega_layout *const l = &b->layout;
-    layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},          {&l->cp, "cp", 0}, {&l->dp, "dp", 0},
-                                          {&l->pp, "pp", 0},          {&l->ep, "ep", 0}, {&l->world, "world", 1},
-                                          {&l->pp_back, "pp back", 0}};
+    layout_axis axis[MEGA_COMM_GROUPS] = {{&l->tp, "tp", 0},       {&l->cp, "cp", 0},          {&l->dp, "dp", 0},
+                                          {&l->pp, "pp", 0},       {&l->ep, "ep", 0},          {&l->edp, "edp", 0},
+                                          {&l->world, "world", 1}, {&l->pp_back, "pp back", 0}};
     int rest = rank, stride = 1;
     for (int i = 0; i < 4; i++) {
         axis[i].axis->rank = rest % axis[i].axis->size;
@@ -112,10 +112,12 @@ static void layout_place(layout_block *b, mega_world *world, int rank)
         stride *= axis[i].axis->size;
     }
     l->ep.rank = l->dp.rank % l->ep.size;
+    l->edp.rank = l->dp.rank / l->ep.size;
     axis[4].stride = axis[2].stride;
+    axis[5].stride = axis[2].stride * l->ep.size;
     l->world.rank = rank;
     l->pp_back = l->pp;
-    axis[6].stride = axis[3].stride;
+    axis[7].stride = axis[3].stride;
     for (int i = 0; i < MEGA_COMM_GROUPS; i++) {
         mega_comm *c = &b->group[i];
         snprintf(c->name, sizeof c->name, "%s", axis[i].name);
@@ -154,6 +156,7 @@ mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes
     b->layout.pp.size = s.pp;
     b->layout.ep.size = s.ep;
     b->layout.dp.size = ranks / (s.tp * s.cp * s.pp);
+    b->layout.edp.size = b->layout.dp.size / s.ep;
     b->layout.world.size = ranks;
     layout_place(b, is_planned ? NULL : world, is_planned ? s.planned_rank : mega_world_rank(world));
     b->of = is_planned ? NULL : world;
@@ -168,7 +171,7 @@ mega_status mega_layout_create(mega_world *world, const mega_layout_sizes *sizes
 
 int mega_layout_level(const mega_layout *l, const mega_comm *comm)
 {
-    const mega_comm *const inner[] = {l->tp.comm, l->cp.comm, l->ep.comm, l->dp.comm, l->pp.comm};
+    const mega_comm *const inner[] = {l->tp.comm, l->cp.comm, l->ep.comm, l->edp.comm, l->dp.comm, l->pp.comm};
     const int levels = (int)(sizeof inner / sizeof *inner);
     for (int i = 0; i < levels; i++)
         if (comm == inner[i]) return i;

@@ -9,9 +9,9 @@ static void layout_has_groups_of_one(void **state)
     (void)state;
     mega_layout *l = NULL;
     assert_int_equal(mega_layout_create(NULL, NULL, &l), MEGA_OK);
-    const mega_axis axis[] = {l->world, l->tp, l->pp, l->dp, l->cp, l->ep};
-    static const char *const name[] = {"world", "tp", "pp", "dp", "cp", "ep"};
-    for (size_t i = 0; i < 6; i++) {
+    const mega_axis axis[] = {l->world, l->tp, l->pp, l->dp, l->cp, l->ep, l->edp};
+    static const char *const name[] = {"world", "tp", "pp", "dp", "cp", "ep", "edp"};
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
         assert_int_equal(axis[i].rank, 0);
         assert_int_equal(axis[i].size, 1);
         assert_string_equal(mega_comm_name(axis[i].comm), name[i]);

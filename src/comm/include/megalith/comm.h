@@ -200,10 +200,11 @@ static inline bool mega_axis_has_others(const mega_axis *axis) /* there is somet
 }
 
 /* How the ranks of the world are divided; tp varies fastest, then cp, dp, pp (Megatron's order). Only layout.c computes
- * it. `pp_back` has the same ranks as pp, for messages against the direction of the pipeline (gradients), which would
- * otherwise have to keep one order with those along it. */
+ * it. The experts of a layer are divided over ep, which lies inside dp: neighbours in dp are neighbours in ep; edp are
+ * the ranks of dp that hold the same experts. `pp_back` has the same ranks as pp, for messages against the direction of
+ * the pipeline (gradients), which would otherwise have to keep one order with those along it. */
 typedef struct mega_layout {
-    mega_axis world, tp, pp, dp, cp, ep, pp_back;
+    mega_axis world, tp, pp, dp, cp, ep, edp, pp_back;
 } mega_layout;
 
 typedef struct mega_layout_sizes {
