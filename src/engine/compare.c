@@ -91,7 +91,7 @@ static mega_status compare_order(const mega_engine *e, engine_stage *s, const me
 static mega_status compare_training(mega_engine *e, mega_schedule_pass *schedule, const mega_pipeline *p)
 {
     const mega_layout *l = e->layout;
-    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->dp};
+    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->edp, &l->dp};
     const int64_t passes = mega_schedule_make(p, l->pp.rank, schedule);
     MEGA_TRY(engine_compare_links(e, schedule, passes, ENGINE_TRAIN));
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
@@ -114,7 +114,7 @@ static mega_status compare_runs(mega_engine *e, mega_schedule_pass *schedule, co
 static mega_status compare_all(mega_engine *e, mega_schedule_pass *schedule, const mega_pipeline *p)
 {
     const mega_layout *l = e->layout;
-    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->dp};
+    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->edp, &l->dp};
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) MEGA_TRY(compare_programs(e, axis[i]->comm));
     if (e->programs.train != NULL) MEGA_TRY(compare_training(e, schedule, p));
     return compare_runs(e, schedule, p);

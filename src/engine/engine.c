@@ -53,6 +53,27 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->programs.chunks, &e->model.parts);
 }
 
+/* Ranks of ep divide experts. In a generation they would have to decode the same number of tokens. */
+static mega_status check_expert_ranks(const mega_engine *e)
+{
+    const mega_params *whole = mega_model_parts_params(e->model.parts);
+    bool has_experts = false;
+    if (e->layout->ep.size == 1) return MEGA_OK;
+    for (int i = 0; i < mega_params_count(whole) && !has_experts; i++)
+        has_experts = mega_params_get(whole, i)->held_by > 0;
+    if (!has_experts)
+        return MEGA_MISTAKE(
+            "--expert-model-parallel-size %d (layout.ep): the model has no experts to divide; leave it at "
+            "1",
+            e->layout->ep.size);
+    if (e->options.generate)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--expert-model-parallel-size %d (layout.ep): generation with experts on several ranks is not "
+                         "implemented yet; expected 1, tensor and pipeline parallelism divide a model too",
+                         e->layout->ep.size);
+    return MEGA_OK;
+}
+
 mega_status engine_build(mega_engine *e, const mega_model *model)
 {
     mega_engine_options *o = &e->options;
@@ -66,6 +87,7 @@ mega_status engine_build(mega_engine *e, const mega_model *model)
     MEGA_TRY(mega_params_create(e->layout, &e->params));
     mega_params_set_groups(e->params, e->model.groups);
     MEGA_TRY(engine_walk_model(e, model));
+    MEGA_TRY(check_expert_ranks(e));
     MEGA_TRY(mega_param_groups_check(e->model.groups, mega_model_parts_params(e->model.parts)));
     MEGA_TRY(engine_choose_regions(e, model));
     e->data.capacity = o->batch.global_batch / e->layout->dp.size;
@@ -251,12 +273,13 @@ static size_t largest_bucket(const mega_engine *e)
 static size_t engine_buffer_bytes(const mega_engine *e)
 {
     const mega_layout *l = e->layout;
-    const mega_axis *axis[] = {&l->tp, &l->cp, &l->dp, &l->pp, &l->ep, &l->world};
+    const mega_axis *axis[] = {&l->tp, &l->cp, &l->dp, &l->pp, &l->ep, &l->edp, &l->world};
     size_t sum = 0;
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
         const mega_comm *comm = axis[i]->comm;
         const size_t of_programs = engine_chunks_largest_collective(e, comm);
-        const size_t of_buckets = axis[i] == &l->dp && e->programs.train != NULL ? largest_bucket(e) : 0;
+        const size_t of_buckets =
+            (axis[i] == &l->dp || axis[i] == &l->edp) && e->programs.train != NULL ? largest_bucket(e) : 0;
         sum += mega_comm_buffer_bytes(comm, of_programs > of_buckets ? of_programs : of_buckets);
     }
     return sum;

@@ -131,8 +131,9 @@ static void param_bind(const mega_engine *e, int moment, param_tensor *t)
               : t->kind == PARAM_STATE ? mega_optimizer_moment(e->optimizer, moment, own)
                                        : mega_params_grad_at(e->params, mine->bucket, mine->offset + owned.first);
     if (t->data == NULL) t->count = 0; /* gradient or optimizer state of a frozen parameter: zeros */
-    t->is_counted = mine->tie != MEGA_TIE_COPY && (t->cut.size > 0 || at->tp.rank == 0) &&
-                    at->dp.rank == mega_params_shards(e->params).rank;
+    t->is_counted =
+        mine->tie != MEGA_TIE_COPY && (t->cut.size > 0 || at->tp.rank == 0) &&
+        mega_params_group(e->params, mine->bucket).rank == mega_params_bucket_shards(e->params, mine->bucket).rank;
 }
 
 static mega_status param_find(const mega_engine *e, const char *call, const char *name, const char *what, int64_t count,

@@ -124,7 +124,8 @@ void state_leave_to_others(saved_tensors *l, const mega_engine *e)
         const int own = mega_params_find(e->params, t->param->name);
         const bool is_copy = own >= 0 && mega_params_get(e->params, own)->tie == MEGA_TIE_COPY;
         const bool alike_over_tp = t->param->axis != MEGA_AXIS_TP && at->tp.rank > 0;
-        const bool alike_over_dp = i < l->alike && at->dp.rank != mega_params_shards(e->params).rank;
+        const bool alike_over_dp = i < l->alike && mega_params_zero_stage(e->params) == 0 &&
+                                   mega_params_group_of(e->params, t->param).rank > 0;
         if (is_copy || alike_over_tp || alike_over_dp) t->count = 0;
     }
 }

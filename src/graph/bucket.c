@@ -127,7 +127,8 @@ static mega_status bucket_gather(mega_program *p, int i, const bucket_args *a)
     const mega_graph *g = p->g;
     const int64_t count = mega_params_slice(g->params, a->bucket).count;
     mega_request r;
-    MEGA_TRY(mega_comm_all_gather_start(g->layout->dp.comm, "weights", a->whole, a->slice, count, g->dtype, &r));
+    MEGA_TRY(mega_comm_all_gather_start(mega_params_group(g->params, a->bucket).comm, "weights", a->whole, a->slice,
+                                        count, g->dtype, &r));
     return mega_exchange_note_start(p, i, &r);
 }
 

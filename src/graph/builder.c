@@ -137,9 +137,9 @@ mega_tensor mega_input(const mega_builder *b, const char *name, mega_dtype dtype
 static bool is_default(const mega_param_options *o)
 {
     return o->init == MEGA_INIT_FAN_IN && o->init_std == 0 && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 &&
-           !o->shard_rows && !o->shard_columns && o->blocks == 0 && o->num_parts == 0 && !o->transposed_in_file &&
-           o->padding_rows == 0 && !o->partial_gradients && !o->whole_gradients && !o->is_frozen && !o->is_buffer &&
-           o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
+           !o->shard_rows && !o->shard_columns && !o->shard_count && o->blocks == 0 && o->num_parts == 0 &&
+           !o->transposed_in_file && o->padding_rows == 0 && !o->partial_gradients && !o->whole_gradients &&
+           !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
 }
 
 static bool is_part_given(const mega_param_options *o)
@@ -309,50 +309,75 @@ static mega_status builder_put_number(const mega_builder *b, char out[MEGA_PARAM
     return MEGA_OK;
 }
 
-static mega_status request_numbered(const mega_builder *b, const char *name, int64_t number, int64_t rows,
+/* Parameters that are requested as one tensor: their numbers here, and in the whole model. */
+typedef struct numbered {
+    const char *name;
+    int64_t first, count, all;
+} numbered;
+
+static mega_status request_numbered(const mega_builder *b, const numbered *n, int64_t number, int64_t rows,
                                     int64_t columns, const mega_param_options *options, int *out_index)
 {
     mega_param_options o = *options;
     char own[MEGA_PARAM_NAME], file[MEGA_PARAM_PARTS][MEGA_PARAM_NAME];
     requested r;
-    MEGA_TRY(builder_put_number(b, own, name, number));
+    MEGA_TRY(builder_put_number(b, own, n->name, number));
     for (int i = 0; i < o.num_parts && i < MEGA_PARAM_PARTS; i++) {
         if (o.part[i].file == NULL || strchr(o.part[i].file, '#') == NULL) continue;
         MEGA_TRY(builder_put_number(b, file[i], o.part[i].file, number));
         o.part[i].file = file[i];
     }
     MEGA_TRY(make_record(b, own, rows, columns, &o, &r));
-    r.record.joins_next = number > 0;
+    r.record.joins_next = number % n->count > 0;
+    if (n->count < n->all) r.record.held_by = 1 + (int)(number / n->count);
     return builder_request(b, &r, !is_default(options), out_index);
+}
+
+/* The walk over the whole model declares the parameters of all ranks. */
+static mega_tensor request_all(const mega_builder *b, const numbered *n, int64_t rows, int64_t columns,
+                               const mega_param_options *options)
+{
+    mega_graph *g = b->graph;
+    const bool is_whole = g->walk.lists_requests;
+    const int64_t begin = is_whole ? 0 : n->first, end = is_whole ? n->all : n->first + n->count;
+    int index = -1, last = -1, own = -1;
+    for (int64_t i = end - 1; i >= begin && g->status == MEGA_OK; i--) { /* memory has the last one first */
+        mega_graph_fail(g, request_numbered(b, n, i, rows, columns, options, &index));
+        if (g->status == MEGA_OK && last >= 0 && index != last + 1)
+            mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": parameters \"%s\" are requested as one tensor, but were "
+                                            "declared apart; request them in one way",
+                                            b->path, n->name));
+        last = index;
+        if (i == n->first) own = index;
+    }
+    if (g->status != MEGA_OK) return mega_none();
+    if (mega_params_joined(g->params, own) != n->count) {
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" are requested as one tensor, of "
+                                        "which an earlier request made %d; request one number of them",
+                                        b->path, (long long)n->count, n->name, mega_params_joined(g->params, own)));
+        return mega_none();
+    }
+    return mega_graph_joined_params(g, own);
 }
 
 mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
                                 const mega_param_options *options)
 {
     mega_graph *g = b->graph;
-    int index = -1, last = -1;
     if (g->status != MEGA_OK) return mega_none();
     if (options == NULL) options = &default_param;
+    const mega_axis ep = options->shard_count ? b->layout->ep : (mega_axis){.size = 1};
     if (name == NULL || count < 1 || count > MEGA_MOST_JOINED)
         mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" are requested as one tensor; "
                                         "expected 1 to %d, and a name",
                                         b->path, (long long)count, name == NULL ? "" : name, MEGA_MOST_JOINED));
-    for (int64_t i = count - 1; i >= 0 && g->status == MEGA_OK; i--) { /* memory has the last one first */
-        mega_graph_fail(g, request_numbered(b, name, i, rows, columns, options, &index));
-        if (g->status == MEGA_OK && last >= 0 && index != last + 1)
-            mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": parameters \"%s\" are requested as one tensor, but were "
-                                            "declared apart; request them in one way",
-                                            b->path, name));
-        last = index;
-    }
+    else if (count % ep.size != 0)
+        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" over %d ranks of ep; expected a "
+                                        "multiple of the ranks (--expert-model-parallel-size)",
+                                        b->path, (long long)count, name, ep.size));
     if (g->status != MEGA_OK) return mega_none();
-    if (mega_params_joined(g->params, index) != count) {
-        mega_graph_fail(g, MEGA_MISTAKE("layer \"%s\": %lld parameters called \"%s\" are requested as one tensor, of "
-                                        "which an earlier request made %d; request one number of them",
-                                        b->path, (long long)count, name, mega_params_joined(g->params, index)));
-        return mega_none();
-    }
-    return mega_graph_joined_params(g, index);
+    const int64_t each = count / ep.size;
+    return request_all(b, &(numbered){name, ep.rank * each, each, count}, rows, columns, options);
 }
 
 static mega_status add_dropout(mega_graph *g, const char *path, uint32_t site)

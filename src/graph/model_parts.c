@@ -52,6 +52,7 @@ static mega_status parts_declare(const mega_model_parts *p, int part, const hold
         int index;
         if (q->layer < p->first[part] || q->layer >= p->first[part + 1]) continue;
         mega_param record = *mega_params_get(p->params, q->param);
+        if (record.held_by > 0 && record.held_by - 1 != p->layout->ep.rank) continue; /* another rank's expert */
         record.layer = h->layer + 1;
         record.is_shared = h->requests > 1;
         record.tie = h->first == h->last                     ? MEGA_TIE_NONE

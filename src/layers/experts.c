@@ -18,10 +18,13 @@ static layer_linear experts_request(const mega_builder *b, const mega_experts *e
     char full[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
     layer_linear p = {.bias = mega_none()};
     snprintf(full, sizeof full, "%s.weight", name);
-    p.weight = mega_builder_params(b, full, e->num_experts, out, in, weight);
+    mega_param_options cut = *weight;
+    cut.shard_count = true;
+    p.weight = mega_builder_params(b, full, e->num_experts, out, in, &cut);
     if (no_bias) return p;
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
-    mega_param_options bias = {.shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0};
+    mega_param_options bias = {
+        .shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0, .shard_count = true};
     if (!weight->shard_columns) layer_copy_parts_to_bias(b, name, weight, &bias, file);
     snprintf(full, sizeof full, "%s.bias", name);
     p.bias = mega_builder_params(b, full, e->num_experts, out, 0, &bias);

@@ -86,6 +86,19 @@ static mega_status check_held(const mega_optimizer *o)
                      o->row->name);
 }
 
+/* Norms and matrices of whole tensors are exchanged in one order over dp, whose ranks hold other experts. */
+static mega_status check_divided_experts(const mega_optimizer *o)
+{
+    if (optimizer_scope_of(o) == SCOPE_ELEMENT && !optimizer_compresses(o)) return MEGA_OK;
+    for (int i = 0; i < mega_params_count(o->params); i++)
+        if (mega_params_get(o->params, i)->held_by > 0)
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                             "optimizer %s: with experts that are divided over ranks (--expert-model-parallel-size %d) "
+                             "it is not implemented yet; take --expert-model-parallel-size 1, or adam or sgd",
+                             o->row->name, o->layout->ep.size);
+    return MEGA_OK;
+}
+
 mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
                                   mega_optimizer **out)
 {
@@ -113,6 +126,7 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     o->params = params;
     o->layout = layout;
     mega_status st = check_held(o);
+    if (st == MEGA_OK) st = check_divided_experts(o);
     if (st == MEGA_OK) st = optimizer_cut_spans(o);
     if (st != MEGA_OK) {
         mega_optimizer_destroy(o);

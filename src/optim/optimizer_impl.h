@@ -21,7 +21,7 @@ struct mega_optimizer {
     const mega_layout *layout;
     optimizer_span *update, *counted; /* what this rank updates; what it counts in norms */
     int num_update, num_counted;
-    int64_t walked; /* elements of the counted spans of all ranks of dp */
+    int64_t walked; /* elements of the counted spans of all ranks of dp, on the first that has slices of them */
     void *moment[MEGA_OPTIMIZER_STATES];
     bool is_allocated;
     bool is_lent; /* the memory of the device is in a region of the caller's */
@@ -100,6 +100,8 @@ size_t optimizer_copies_bytes(const mega_optimizer *o); /* of o->copies */
 mega_status optimizer_cut_spans(mega_optimizer *o);
 /* Returns whether this rank counts the parameter in norms, so that each counts once over the whole model. */
 bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p);
+/* Returns whether this rank counts what is not of a slice of the bucket but of all of them. */
+bool optimizer_has_first_slice(const mega_optimizer *o, int bucket);
 
 size_t optimizer_states_bytes(const mega_optimizer *o); /* optimizer_states.c: of o->state_sum */
 

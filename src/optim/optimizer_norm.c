@@ -52,19 +52,22 @@ int64_t mega_optimizer_real_elements(const mega_optimizer *o, int param)
 }
 
 /* Returns the number of elements that are always zero, over all ranks of dp: gaps inside spans, and padding rows of the
- * vocabulary. */
+ * vocabulary. One of the ranks that have slices of a bucket counts all of those in it. */
 static int64_t padding_elements(const mega_optimizer *o)
 {
     int64_t real = 0;
-    for (int i = 0; i < mega_params_count(o->params); i++)
-        if (optimizer_is_counted(o, mega_params_get(o->params, i))) real += mega_optimizer_real_elements(o, i);
+    for (int i = 0; i < mega_params_count(o->params); i++) {
+        const mega_param *p = mega_params_get(o->params, i);
+        if (optimizer_is_counted(o, p) && optimizer_has_first_slice(o, p->bucket))
+            real += mega_optimizer_real_elements(o, i);
+    }
     return o->walked - real;
 }
 
 /* What is counted before the first span. */
 static double counted_zeros(const mega_optimizer *o)
 {
-    return mega_params_shards(o->params).rank == 0 ? -(double)padding_elements(o) : 0;
+    return -(double)padding_elements(o);
 }
 
 void optimizer_norm_begin(mega_optimizer *o)
@@ -139,7 +142,7 @@ mega_status mega_optimizer_params_norm(mega_optimizer *o, mega_norm_result *out)
     }
     mega_device_read(sum, norm_result(o), sizeof sum);
     MEGA_TRY(optimizer_agree_read(o));
-    MEGA_TRY(mega_params_sum_shards(o->params, what, sum, 3));
+    MEGA_TRY(mega_params_sum_counts(o->params, what, sum, 3));
     MEGA_TRY(mega_comm_all_reduce(o->layout->tp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     MEGA_TRY(mega_comm_all_reduce(o->layout->pp.comm, what, sum, 3, MEGA_F64, MEGA_REDUCE_SUM));
     *out = optimizer_norm_result(sum);

@@ -12,7 +12,13 @@ enum { GAP_ELEMENTS = 64 };
 /* A tied table counts on the stage that owns it, a replicated parameter on the first rank of the axis. */
 bool optimizer_is_counted(const mega_optimizer *o, const mega_param *p)
 {
-    return mega_param_is_trained(p) && p->tie != MEGA_TIE_COPY && (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+    return mega_param_is_trained(p) && p->tie != MEGA_TIE_COPY && mega_params_counts(o->params, p) &&
+           (p->axis == MEGA_AXIS_TP || o->layout->tp.rank == 0);
+}
+
+bool optimizer_has_first_slice(const mega_optimizer *o, int bucket)
+{
+    return mega_params_bucket_shards(o->params, bucket).rank == 0;
 }
 
 static int order_by_offset(const void *a, const void *b, void *user)
@@ -98,11 +104,12 @@ static int cut_spans(mega_optimizer *o, const int *order, bool for_norm, optimiz
     return n;
 }
 
-static int64_t optimizer_elements_of(const optimizer_span *spans, int count)
+static void count_walked(mega_optimizer *o)
 {
-    int64_t n = 0;
-    for (int i = 0; i < count; i++) n += spans[i].end - spans[i].begin;
-    return n;
+    for (int i = 0; i < o->num_counted; i++) {
+        const optimizer_span *r = &o->counted[i];
+        if (optimizer_has_first_slice(o, r->bucket)) o->walked += r->end - r->begin;
+    }
 }
 
 /* Restricts the spans to this rank's slices. */
@@ -180,7 +187,7 @@ mega_status optimizer_cut_spans(mega_optimizer *o)
     o->num_update = cut_spans(o, order, false, o->update);
     o->num_counted = cut_spans(o, order, true, o->counted);
     mega_free(order);
-    o->walked = optimizer_elements_of(o->counted, o->num_counted);
+    count_walked(o);
     o->num_update = keep_own(o, o->update, o->num_update);
     o->num_counted = keep_own(o, o->counted, o->num_counted);
     place_states(o);

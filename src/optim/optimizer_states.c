@@ -67,7 +67,7 @@ static void add_parameter(mega_optimizer *o, int param, state_sums sum[MEGA_STAT
 static mega_status sum_over(mega_optimizer *o, double *sums, double *most)
 {
     static const char what[] = "norms of states";
-    const mega_axis axis[] = {mega_params_shards(o->params), o->layout->tp, o->layout->pp};
+    const mega_axis axis[] = {*mega_params_counting(o->params), o->layout->tp, o->layout->pp};
     for (int i = 0; i < 3; i++) {
         if (!mega_axis_has_others(&axis[i])) continue;
         MEGA_TRY(mega_comm_all_reduce(axis[i].comm, what, sums, 3 * MEGA_STATE_KINDS, MEGA_F64, MEGA_REDUCE_SUM));

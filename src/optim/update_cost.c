@@ -74,7 +74,7 @@ static mega_update_cost reduce_cost(const mega_update *u, const update_instructi
     const mega_dtype dtype = mega_params_sum_dtype(u->params, x->bucket);
     const mega_dtype held = mega_params_grad_dtype(u->params, x->bucket);
     const double count = (double)x->count, bytes = count * (double)mega_dtype_size(dtype), acc = count * acc_bytes(u);
-    const mega_axis shards = mega_params_shards(u->params);
+    const mega_axis shards = mega_params_bucket_shards(u->params, x->bucket);
     const bool is_sharded = mega_axis_has_others(&shards);
     const double widened = is_sharded ? 1.0 / shards.size : 1.0;
     return (mega_update_cost){.bytes = dtype != held ? (acc + bytes) * (1 + widened) : 0,

@@ -37,6 +37,11 @@ static bool bucket_changes(const mega_update *u, int bucket)
     return false;
 }
 
+static const mega_axis *update_group(const mega_update *u, int bucket)
+{
+    return mega_params_bucket(u->params, bucket)->is_of_experts ? &u->layout->edp : &u->layout->dp;
+}
+
 /* ---- the list ---- */
 
 typedef struct maker {
@@ -77,10 +82,11 @@ static void make_reductions(maker *m)
     for (int b = 0; b < mega_params_num_buckets(u->params); b++) {
         if (!mega_params_bucket(u->params, b)->has_grads) continue;
         if (u->options.is_reduced != NULL && u->options.is_reduced[b]) continue;
+        if (!mega_axis_has_others(update_group(u, b))) continue;
         update_emit(
             m, (update_instruction){.kind = UPDATE_REDUCE,
                                     .when = optimizer_compresses(u->optimizer) ? UPDATE_WITH_GRADIENTS : UPDATE_ALWAYS,
-                                    .axis = &u->layout->dp,
+                                    .axis = update_group(u, b),
                                     .bucket = b,
                                     .count = mega_params_bucket(u->params, b)->count});
     }
@@ -138,13 +144,13 @@ static void make_small_sum(maker *m, update_kind kind, const mega_axis *axis, in
 static void make_norm(maker *m)
 {
     const mega_optimizer *o = m->u->optimizer;
-    const mega_axis shards = mega_params_shards(m->u->params); /* dp, if each rank counts only its slices */
+    const mega_axis *const counting = mega_params_counting(m->u->params);
     for (int i = 0; i < o->num_counted; i++)
         update_emit(m, (update_instruction){.kind = UPDATE_NORM,
                                             .bucket = o->counted[i].bucket,
                                             .number = i,
                                             .count = o->counted[i].end - o->counted[i].begin});
-    if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_NORM, &m->u->layout->dp, 3);
+    if (mega_axis_has_others(counting)) make_small_sum(m, UPDATE_SUM_NORM, counting, 3);
     else if (optimizer_compresses(o) && mega_axis_has_others(&m->u->layout->dp))
         update_emit(m, (update_instruction){.kind = UPDATE_SUM_NORM,
                                             .when = UPDATE_WITH_MOMENTA,
@@ -279,7 +285,7 @@ static void make_bucket(maker *m, int bucket)
     make_buffers(m, bucket);
     if (mega_params_is_gathered(m->u->params, bucket) && bucket_changes(m->u, bucket))
         update_emit(m, (update_instruction){.kind = UPDATE_PUBLISH,
-                                            .axis = &m->u->layout->dp,
+                                            .axis = update_group(m->u, bucket),
                                             .bucket = bucket,
                                             .count = mega_params_bucket(m->u->params, bucket)->count});
 }

@@ -46,7 +46,6 @@ mega_axis mega_params_axis(const mega_params *p, mega_axis_name name)
     case MEGA_AXIS_PP: return p->layout->pp;
     case MEGA_AXIS_DP: return p->layout->dp;
     case MEGA_AXIS_CP: return p->layout->cp;
-    case MEGA_AXIS_EP: return p->layout->ep;
     case MEGA_AXIS_NONE: break;
     }
     return (mega_axis){0, 1, NULL};
@@ -300,8 +299,9 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            !(a->init_std < b->init_std || a->init_std > b->init_std) && a->weight_decay == b->weight_decay &&
            a->lr_scale == b->lr_scale && a->own_decay == b->own_decay && a->file_dims == b->file_dims &&
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
-           a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->buffer_samples == b->buffer_samples &&
-           a->buffer_momentum == b->buffer_momentum && mega_param_parts_equal(a, b);
+           a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->held_by == b->held_by &&
+           a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum &&
+           mega_param_parts_equal(a, b);
 }
 
 /* Checks a request against the record that the first request declared. A parameter belongs to one program, because each

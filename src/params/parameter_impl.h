@@ -28,8 +28,9 @@ struct mega_params {
     int program;     /* program of the parameters that are declared next */
     mega_bucket *bucket;
     int num_buckets;
-    int64_t elements;       /* length of a flat buffer, padding included */
-    int64_t state_elements; /* elements before the frozen parameters, which are at the end */
+    int64_t elements;                             /* length of a flat buffer, padding included */
+    int64_t state_elements;                       /* elements before the frozen parameters, which are at the end */
+    int64_t shard_elements, shard_state_elements; /* the same of a buffer of this rank's slices alone */
     bool placed;
     mega_dtype compute, acc;
     mega_dtype sums;                    /* of gradients over dp; F32: as they are */

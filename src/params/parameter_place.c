@@ -76,8 +76,8 @@ static void place_gradients(mega_params *p)
  * ranks) and the same program, and neither may be tied, because a tied parameter waits for the sum over its stages. */
 static bool may_share_bucket(const mega_param *a, const mega_param *b)
 {
-    return (a->axis == MEGA_AXIS_EP) == (b->axis == MEGA_AXIS_EP) && a->program == b->program &&
-           a->tie == MEGA_TIE_NONE && b->tie == MEGA_TIE_NONE;
+    return (a->held_by > 0) == (b->held_by > 0) && a->program == b->program && a->tie == MEGA_TIE_NONE &&
+           b->tie == MEGA_TIE_NONE;
 }
 
 /* Returns whether ZeRO 3 gathers two parameters together: one layer declares both, and no other layer uses them at
@@ -90,8 +90,11 @@ static bool in_one_layer(const mega_param *a, const mega_param *b)
 /* Completes the bucket that starts at `offset`; its first `used` elements hold parameters and the gaps between them. */
 static void close_bucket(mega_params *p, mega_bucket *b)
 {
-    b->count = params_round_up(b->used, (int64_t)ALIGN_ELEMENTS * p->layout->dp.size);
+    const int ranks = b->is_of_experts ? p->layout->edp.size : p->layout->dp.size;
+    b->count = params_round_up(b->used, (int64_t)ALIGN_ELEMENTS * ranks);
     p->elements = b->offset + b->count;
+    b->shard_at = p->shard_elements;
+    p->shard_elements += p->zero_stage >= 1 ? b->count / ranks : b->count;
     b->kept_at = -1;
     if (p->zero_stage < 3 || b->count > p->persistence) return;
     b->kept_at = p->kept_elements;
@@ -140,7 +143,7 @@ static void params_place_all(mega_params *p, bool frozen, int64_t bucket_element
         if (!fits_bucket(p, b, i, bucket_elements)) {
             if (b != NULL) close_bucket(p, b);
             b = &p->bucket[p->num_buckets++];
-            *b = (mega_bucket){.offset = p->elements, .has_grads = !frozen};
+            *b = (mega_bucket){.offset = p->elements, .is_of_experts = r->held_by > 0, .has_grads = !frozen};
         }
         r->bucket = p->num_buckets - 1;
         r->offset = b->offset + b->used;
@@ -200,8 +203,12 @@ mega_status mega_params_place(mega_params *p, mega_dtype compute, int64_t bucket
     set_buffers(p, compute);
     params_place_all(p, false, bucket_elements);
     p->state_elements = p->elements;
+    p->shard_state_elements = p->shard_elements;
     params_place_all(p, true, bucket_elements);
-    if (p->state_elements == 0) p->state_elements = p->elements; /* nothing is trained: avoid empty buffers */
+    if (p->state_elements == 0) { /* nothing is trained: avoid empty buffers */
+        p->state_elements = p->elements;
+        p->shard_state_elements = p->shard_elements;
+    }
     place_gradients(p);
     p->placed = true;
     return MEGA_OK;
@@ -214,28 +221,52 @@ mega_axis mega_params_shards(const mega_params *p)
     return p != NULL && p->zero_stage >= 1 ? p->layout->dp : (mega_axis){.size = 1};
 }
 
-mega_status mega_params_sum_shards(const mega_params *p, const char *what, double *sums, int64_t count)
+mega_axis mega_params_group_of(const mega_params *p, const mega_param *record)
 {
-    const mega_axis shards = mega_params_shards(p);
-    return shards.comm == NULL ? MEGA_OK
-                               : mega_comm_all_reduce(shards.comm, what, sums, count, MEGA_F64, MEGA_REDUCE_SUM);
+    return record->held_by > 0 ? p->layout->edp : p->layout->dp;
+}
+
+mega_axis mega_params_group(const mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    return b != NULL && b->is_of_experts ? p->layout->edp : p->layout->dp;
+}
+
+mega_axis mega_params_bucket_shards(const mega_params *p, int bucket)
+{
+    return p != NULL && p->zero_stage >= 1 ? mega_params_group(p, bucket) : (mega_axis){.size = 1};
+}
+
+const mega_axis *mega_params_counting(const mega_params *p)
+{
+    return p->zero_stage >= 1 ? &p->layout->dp : &p->layout->ep;
+}
+
+bool mega_params_counts(const mega_params *p, const mega_param *record)
+{
+    return p->zero_stage >= 1 || record->held_by > 0 || p->layout->ep.rank == 0;
+}
+
+mega_status mega_params_sum_counts(const mega_params *p, const char *what, double *sums, int64_t count)
+{
+    return mega_comm_all_reduce(mega_params_counting(p)->comm, what, sums, count, MEGA_F64, MEGA_REDUCE_SUM);
 }
 
 int64_t mega_params_shard_elements(const mega_params *p)
 {
-    return p->elements / mega_params_shards(p).size;
+    return p->shard_elements;
 }
 
 int64_t mega_params_state_elements(const mega_params *p)
 {
-    return p->state_elements / mega_params_shards(p).size;
+    return p->shard_state_elements;
 }
 
 mega_range mega_params_slice(const mega_params *p, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
     if (b == NULL) return (mega_range){0, 0};
-    const mega_axis shards = mega_params_shards(p);
+    const mega_axis shards = mega_params_bucket_shards(p, bucket);
     const int64_t count = b->count / shards.size;
     return (mega_range){b->offset + shards.rank * count, count};
 }
@@ -243,7 +274,7 @@ mega_range mega_params_slice(const mega_params *p, int bucket)
 int64_t mega_params_shard_index(const mega_params *p, int bucket, int64_t element)
 {
     const mega_bucket *b = mega_params_bucket(p, bucket);
-    return b == NULL ? -1 : element - mega_params_slice(p, bucket).first + b->offset / mega_params_shards(p).size;
+    return b == NULL ? -1 : element - mega_params_slice(p, bucket).first + b->shard_at;
 }
 
 mega_range mega_params_owned(const mega_params *p, int index)
@@ -427,7 +458,7 @@ mega_status mega_params_gather_start(const mega_params *p, int bucket, mega_requ
     const mega_bucket *b = mega_params_bucket(p, bucket);
     const mega_range slice = mega_params_slice(p, bucket);
     /* the parameter with the highest number is the first in the bucket */
-    return mega_comm_all_gather_start(p->layout->dp.comm, "weights",
+    return mega_comm_all_gather_start(mega_params_group(p, bucket).comm, "weights",
                                       mega_params_weight(p, b->first_param + b->num_params - 1),
                                       mega_params_weight_at(p, bucket, slice.first), slice.count, p->compute, out);
 }

@@ -159,7 +159,7 @@ static void *rounded_slice(const mega_params *p, int bucket, void *whole)
 
 mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *whole, void *slice, mega_request *out)
 {
-    mega_comm *dp = p->layout->dp.comm;
+    mega_comm *group = mega_params_group(p, bucket).comm;
     const mega_dtype dtype = mega_params_sum_dtype(p, bucket);
     const int64_t count = mega_params_slice(p, bucket).count;
     if (dtype != summed_dtype(p, bucket)) {
@@ -167,8 +167,8 @@ mega_status mega_params_reduce_start(const mega_params *p, int bucket, void *who
         slice = rounded_slice(p, bucket, whole);
     }
     if (p->zero_stage < 1)
-        return mega_comm_all_reduce_start(dp, "gradients", whole, count, dtype, MEGA_REDUCE_SUM, out);
-    return mega_comm_reduce_scatter_start(dp, "gradients", slice, whole, count, dtype, out);
+        return mega_comm_all_reduce_start(group, "gradients", whole, count, dtype, MEGA_REDUCE_SUM, out);
+    return mega_comm_reduce_scatter_start(group, "gradients", slice, whole, count, dtype, out);
 }
 
 /* Whole gradients (ZeRO 1) hold no pairs of 16-bit numbers after a sum: what is not this rank's slice is zero where

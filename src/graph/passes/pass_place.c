@@ -15,7 +15,7 @@ mega_status mega_place_insert(place *p, int before, bool backward, instruction o
     op.backward = backward;
     op.scope = "";
     op.first_use = -1;
-    op.attr.axis = p->g->layout->dp;
+    op.attr.axis = mega_params_group(p->g->params, op.attr.bucket);
     return mega_edit_insert(&p->edit, before, &op);
 }
 

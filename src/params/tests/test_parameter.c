@@ -193,6 +193,52 @@ static void ranks_own_every_element_once(void **state)
     mega_layout_destroy(l);
 }
 
+/* An expert's elements are owned once over the ranks of edp, which hold it; what is no expert's, once over dp. */
+static void experts_have_buckets_and_slices_of_their_own(void **state)
+{
+    (void)state;
+    enum { RANKS = 6, EP = 2, NUMBERS = 9 * 7 };
+    for (int stage = 1; stage <= 3; stage++) {
+        int owners[1 + EP][NUMBERS] = {{0}};
+        for (int rank = 0; rank < RANKS; rank++) {
+            mega_layout *l = NULL;
+            mega_params *p = NULL;
+            const mega_layout_sizes sizes = {.ep = EP, .planned_ranks = RANKS, .planned_rank = rank};
+            assert_int_equal(mega_layout_create(NULL, &sizes, &l), MEGA_OK);
+            assert_int_equal(l->edp.size, RANKS / EP);
+            assert_int_equal(l->edp.rank * EP + l->ep.rank, l->dp.rank);
+            assert_int_equal(mega_params_create(l, &p), MEGA_OK);
+            mega_param dense = matrix("a", 9, 7), expert = matrix(l->ep.rank == 0 ? "e.0" : "e.1", 9, 7);
+            expert.held_by = 1 + l->ep.rank;
+            assert_int_equal(mega_params_add(p, &dense, NULL), MEGA_OK);
+            assert_int_equal(mega_params_add(p, &expert, NULL), MEGA_OK);
+            assert_int_equal(mega_params_shard(p, stage), MEGA_OK);
+            assert_int_equal(mega_params_place(p, MEGA_F32, 1000), MEGA_OK);
+            int64_t slices = 0;
+            for (int i = 0; i < 2; i++) {
+                const mega_param *r = mega_params_get(p, i);
+                const mega_axis group = mega_params_group(p, r->bucket);
+                const mega_range owned = mega_params_owned(p, i);
+                assert_int_equal(group.size, i == 0 ? RANKS : RANKS / EP);
+                assert_int_equal(mega_params_group_of(p, r).size, group.size);
+                assert_int_equal(mega_params_bucket_shards(p, r->bucket).rank, group.rank);
+                assert_int_equal(mega_params_bucket(p, r->bucket)->count % group.size, 0);
+                for (int64_t k = 0; k < owned.count; k++) owners[i == 0 ? 0 : r->held_by][owned.first + k]++;
+                slices += mega_params_slice(p, r->bucket).count;
+                if (owned.count == 0) continue;
+                const int64_t at = mega_params_shard_index(p, r->bucket, r->offset + owned.first);
+                assert_in_range(at, 0, mega_params_shard_elements(p) - owned.count);
+            }
+            assert_int_equal(mega_params_shard_elements(p), slices);
+            assert_int_equal(mega_params_state_elements(p), slices);
+            mega_params_destroy(p);
+            mega_layout_destroy(l);
+        }
+        for (int i = 0; i <= EP; i++)
+            for (int k = 0; k < NUMBERS; k++) assert_int_equal(owners[i][k], 1);
+    }
+}
+
 /* Parameters are sharded as the ZeRO stage says: without ZeRO not at all, whatever the number of dp ranks. */
 static void shards_follow_from_the_stage(void **state)
 {
@@ -214,7 +260,7 @@ static void shards_follow_from_the_stage(void **state)
         assert_int_equal(mega_params_are_cut(p, MEGA_PARAMS_GRADS), stage >= 2);
         assert_int_equal(mega_params_are_cut(p, MEGA_PARAMS_WEIGHTS), stage == 3);
         double sum = 5;
-        if (stage == 0) assert_int_equal(mega_params_sum_shards(p, "test", &sum, 1), MEGA_OK);
+        if (stage == 0) assert_int_equal(mega_params_sum_counts(p, "test", &sum, 1), MEGA_OK);
         assert_true(sum == 5);
         mega_params_destroy(p);
     }
@@ -480,6 +526,7 @@ int main(void)
         cmocka_unit_test(buckets_are_in_backward_order_and_padded),
         cmocka_unit_test(a_tied_table_is_alone_in_its_bucket),
         cmocka_unit_test(ranks_own_every_element_once),
+        cmocka_unit_test(experts_have_buckets_and_slices_of_their_own),
         cmocka_unit_test(shards_follow_from_the_stage),
         cmocka_unit_test(cuts_follow_from_the_record),
         cmocka_unit_test(frozen_parameters_lie_behind_the_others),

@@ -93,6 +93,7 @@ typedef struct mega_param_options {
     mega_decay decay;
     double lr_scale;                /* factor on the learning rate; 0 means 1 */
     bool shard_rows, shard_columns; /* shard over tp; at most one may be set */
+    bool shard_count;               /* mega_builder_params: shard the parameters themselves over ep, see there */
     int blocks;                     /* number of equal parts, each sharded, that are consecutive in the file: 3 for Q,
                                        K, V, at most MEGA_PARAM_PARTS; 0 means 1. Other parts are listed in `part` */
     mega_param_part part[MEGA_PARAM_PARTS]; /* their `file` is the name in the checkpoint after the path, such as
@@ -123,7 +124,9 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
                                const mega_param_options *options);
 /* Returns `count` parameters of one shape as one tensor, [count * rows, columns], or [count, rows] if columns is 0,
  * such as the weights of the experts of a layer. Each is a parameter of its own, with its own initial values and its
- * own tensor in the checkpoint. In `name`, and in the names of files in `options`, # becomes its number, from 0. */
+ * own tensor in the checkpoint. In `name`, and in the names of files in `options`, # becomes its number, from 0. With
+ * shard_count each of the n ranks of ep holds count / n of them, rank r those from number r * count / n on, and the
+ * tensor has only these. */
 mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
                                 const mega_param_options *options);
 enum { MEGA_MOST_JOINED = 4096 };

@@ -15,7 +15,10 @@
  *     ZeRO 0                      all                   all          all
  *     ZeRO 1                      its slice             all          all
  *     ZeRO 2                      its slice             its slice    all
- *     ZeRO 3                      its slice             its slice    its slice, and all while they are read */
+ *     ZeRO 3                      its slice             its slice    its slice, and all while they are read
+ *
+ * The parameters of an expert are in buckets of their own where ep divides the experts: only the ranks of edp hold
+ * them, so that their gradients are summed and their slices are cut over edp instead of dp. */
 #ifndef MEGALITH_PARAMETER_H
 #define MEGALITH_PARAMETER_H
 
@@ -35,8 +38,7 @@ typedef enum mega_axis_name {
     MEGA_AXIS_TP,
     MEGA_AXIS_PP,
     MEGA_AXIS_DP,
-    MEGA_AXIS_CP,
-    MEGA_AXIS_EP
+    MEGA_AXIS_CP
 } mega_axis_name;
 /* A parameter that several pipeline stages request is tied: the first of them owns it (counts and saves it), the others
  * hold copies. Its gradients are summed over all these stages. On each stage it has a bucket of its own. */
@@ -77,6 +79,7 @@ typedef struct mega_param {
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
     bool joins_next; /* lies directly behind the parameter that is declared after it in memory, without a gap and in the
                         same bucket, so that an op can use both as one tensor (experts) */
+    int held_by; /* an expert's, where ep divides the experts: 1 + the rank of ep that holds it; 0: every rank of ep */
     mega_tie tie;
     int layer;      /* the layer that declares it, from 1 (ZeRO 3: one bucket per layer); 0: none */
     bool is_shared; /* several layers request it; with ZeRO 3 it has a bucket of its own */
@@ -88,10 +91,12 @@ typedef struct mega_param {
     int64_t count;  /* elements of the local slice */
 } mega_param;
 
-/* A bucket: consecutive parameters of one reduction group, in backward order. `count` elements, a multiple of the dp
- * size, of which the first `used` hold parameters. */
+/* A bucket: consecutive parameters of one reduction group, in backward order. `count` elements, a multiple of the size
+ * of that group, of which the first `used` hold parameters. */
 typedef struct mega_bucket {
     int64_t offset, count, used;
+    int64_t shard_at;   /* offset of this rank's slice in a buffer of slices alone */
+    bool is_of_experts; /* its reduction group is edp; otherwise dp */
     int first_param, num_params;
     int64_t kept_at; /* ZeRO 3: offset of its whole weights (mega_params_persist); -1: each rank has only its slice */
     size_t grads_at; /* where its gradients, or this rank's slice of them, begin in their buffer, in bytes */
@@ -171,16 +176,25 @@ int64_t mega_params_elements(const mega_params *p);      /* length of the flat b
 int64_t mega_params_logical_count(const mega_params *p); /* of the whole model, without padding and buffers */
 int64_t mega_params_local_count(const mega_params *p);   /* on this rank, with padding of the vocabulary */
 
-/* Sets the ZeRO stage, that is, what is sharded over dp: 0 nothing, 1 masters and moments, 2 also gradients, 3 also
- * weights. With one dp rank the stage is 0. Every bucket is cut into dp equal slices; the shard of a rank is the
- * concatenation of its slices. Call it before mega_params_place. */
+/* Sets the ZeRO stage, that is, what is sharded over dp (over edp, of experts): 0 nothing, 1 masters and moments, 2
+ * also gradients, 3 also weights. With one dp rank the stage is 0. Every bucket is cut into as many equal slices as its
+ * group has ranks; the shard of a rank is the concatenation of its slices. Call it before mega_params_place. */
 mega_status mega_params_shard(mega_params *p, int zero_stage);
 int mega_params_zero_stage(const mega_params *p);
 /* Returns the axis over which masters, moments and updates are sharded, or an axis of one rank without a group if this
  * rank holds all of them. */
 mega_axis mega_params_shards(const mega_params *p);
-/* Collective over that axis. Sums `count` numbers over its ranks, each of which computed them over its own shard. */
-mega_status mega_params_sum_shards(const mega_params *p, const char *what, double *sums, int64_t count);
+/* Returns the ranks that hold a bucket, or a parameter, over which its gradients are summed: dp, or edp of experts. */
+mega_axis mega_params_group(const mega_params *p, int bucket);
+mega_axis mega_params_group_of(const mega_params *p, const mega_param *record);
+/* Returns the axis over which the slices of the bucket are cut: its group, or an axis of one rank without ZeRO. */
+mega_axis mega_params_bucket_shards(const mega_params *p, int bucket);
+/* Whether this rank counts the parameter (what it owns of it), so that over the ranks of one axis each element is
+ * counted once: over dp if slices are cut, otherwise over ep, whose ranks have experts of their own. */
+bool mega_params_counts(const mega_params *p, const mega_param *record);
+const mega_axis *mega_params_counting(const mega_params *p); /* that axis, of the layout */
+/* Collective over that axis. Sums `count` numbers over its ranks, each of which computed them over what it counts. */
+mega_status mega_params_sum_counts(const mega_params *p, const char *what, double *sums, int64_t count);
 /* With ZeRO 3, buckets of at most this many elements keep their weights whole on every rank; they are gathered once per
  * update. Call it before mega_params_place. */
 mega_status mega_params_persist(mega_params *p, int64_t elements);
