@@ -156,6 +156,15 @@ mega_status mega_comm_messages_start(mega_comm *comm, const char *name, const me
     return MEGA_OK;
 }
 
+mega_status mega_comm_all_to_all_start(mega_comm *comm, const char *name, void *out_, const void *in, int64_t count,
+                                       mega_dtype dtype, mega_request *out)
+{
+    const size_t row = (size_t)count * mega_dtype_size(dtype), own = row * (size_t)comm->rank;
+    comm_op op = {.kind = COMM_ALL_TO_ALL, .name = name, .out = out_, .in = in, .count = count, .dtype = dtype};
+    move_own((char *)out_ + own, (const char *)in + own, row);
+    return collective_begin(comm, &op, out);
+}
+
 /* ---- blocking calls ---- */
 
 mega_status mega_comm_all_reduce(mega_comm *comm, const char *name, void *data, int64_t count, mega_dtype dtype,
@@ -182,11 +191,8 @@ mega_status mega_comm_all_gather(mega_comm *comm, const char *name, void *out, c
 mega_status mega_comm_all_to_all(mega_comm *comm, const char *name, void *out, const void *in, int64_t count,
                                  mega_dtype dtype)
 {
-    const size_t row = (size_t)count * mega_dtype_size(dtype), own = row * (size_t)comm->rank;
-    comm_op op = {.kind = COMM_ALL_TO_ALL, .name = name, .out = out, .in = in, .count = count, .dtype = dtype};
     mega_request r;
-    move_own((char *)out + own, (const char *)in + own, row);
-    return collective_finish(collective_begin(comm, &op, &r), &r);
+    return collective_finish(mega_comm_all_to_all_start(comm, name, out, in, count, dtype, &r), &r);
 }
 
 mega_status mega_comm_broadcast(mega_comm *comm, const char *name, void *data, int64_t bytes, int root)

@@ -91,6 +91,7 @@ typedef struct graph_tensor {
     X(ALL_REDUCE, all_reduce)         \
     X(ALL_GATHER, all_gather)         \
     X(REDUCE_SCATTER, reduce_scatter) \
+    X(ALL_TO_ALL, all_to_all)         \
     X(OWN_ROWS, own_rows)             \
     X(GRADS_ZERO, grads_zero)         \
     X(REDUCE_START, reduce_start)     \
@@ -107,7 +108,7 @@ typedef enum op_kind { OP_NONE = 0, MEGA_OP_LIST(MEGA_OP_ENUM) OP_COUNT } op_kin
 /* Ops that comm/ runs. Every rank of the axis must start them in the same order. */
 static inline bool mega_op_is_collective(op_kind kind)
 {
-    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
+    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER || kind == OP_ALL_TO_ALL;
 }
 
 /* Ops on whole buckets of parameters, over dp, and on the memory of held gradients (bucket.c). */

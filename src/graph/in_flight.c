@@ -16,6 +16,8 @@ static mega_status in_flight_start(const collective_args *a, mega_request *out)
         return mega_comm_all_gather_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
     if (a->kind == OP_REDUCE_SCATTER)
         return mega_comm_reduce_scatter_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
+    if (a->kind == OP_ALL_TO_ALL)
+        return mega_comm_all_to_all_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
     if (a->data != a->in) mega_device_copy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
     return mega_comm_all_reduce_start(a->comm, a->what, a->data, a->count, a->dtype, a->reduce, out);
 }

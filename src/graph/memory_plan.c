@@ -55,8 +55,8 @@ static int overlay(const plan *pl, int i, const int *last_read)
     return -1;
 }
 
-/* Sets `busy`. A collective uses its result until the program waits for it, and a reduce_scatter also its operand. (An
- * all_gather copies its operand before it starts, and an all_reduce works in place.) */
+/* Sets `busy`. A collective uses its result until the program waits for it, and a reduce_scatter and an all_to_all also
+ * their operand. (An all_gather copies its operand before it starts, and an all_reduce works in place.) */
 static void find_busy(plan *pl)
 {
     const mega_graph *g = pl->p->g;
@@ -67,7 +67,8 @@ static void find_busy(plan *pl)
         const int last = (op->first_use < 0 || op->first_use > end ? end : op->first_use) - 1;
         const int32_t in = mega_graph_root(g, op->in[0]);
         pl->busy[mega_graph_root(g, op->out[0])] = last;
-        if (op->kind == OP_REDUCE_SCATTER && last > pl->busy[in]) pl->busy[in] = last;
+        const bool reads_on = op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_TO_ALL;
+        if (reads_on && last > pl->busy[in]) pl->busy[in] = last;
     }
 }
 

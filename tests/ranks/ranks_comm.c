@@ -182,12 +182,12 @@ static void check_group(const group *g)
 
 /* ---- many in progress at once ---- */
 
-enum { GROUPS = 6, KINDS = 5, MANY = 3001 };
+enum { GROUPS = 6, KINDS = 6, MANY = 3001 };
 
 /* For one group: a request of each kind and its data. */
 typedef struct under_way {
     mega_request request[KINDS];
-    float sum[MANY], scattered[MANY], *all, *gathered;
+    float sum[MANY], scattered[MANY], *all, *gathered, *exchanged;
     int32_t sent[MANY], come[MANY];
 } under_way;
 
@@ -208,6 +208,7 @@ static void begin_all(under_way *u, const group *g)
     need(mega_comm_reduce_scatter_start(c, "scattered", u->scattered, u->all, MANY, MEGA_F32, &u->request[1]));
     need(mega_comm_all_gather_start(c, "gathered", u->gathered, u->gathered + (ptrdiff_t)MANY * g->axis.rank, MANY,
                                     MEGA_F32, &u->request[2]));
+    need(mega_comm_all_to_all_start(c, "exchanged", u->exchanged, u->all, MANY, MEGA_F32, &u->request[5]));
 }
 
 static void check_all(const under_way *u, const group *g)
@@ -217,8 +218,11 @@ static void check_all(const under_way *u, const group *g)
     for (int64_t i = 0; i < MANY; i++) {
         wrong[0] += get(u->sum, MEGA_F32, i) != reduced(g, i, MEGA_REDUCE_SUM);
         wrong[1] += get(u->scattered, MEGA_F32, i) != reduced(g, (int64_t)MANY * g->axis.rank + i, MEGA_REDUCE_SUM);
-        for (int r = 0; r < size; r++)
-            wrong[2] += get(u->gathered, MEGA_F32, (int64_t)MANY * r + i) != value(member(g, r), i);
+        for (int r = 0; r < size; r++) {
+            const int64_t at = (int64_t)MANY * r + i;
+            wrong[2] += get(u->gathered, MEGA_F32, at) != value(member(g, r), i);
+            wrong[5] += get(u->exchanged, MEGA_F32, at) != value(member(g, r), (int64_t)MANY * g->axis.rank + i);
+        }
         wrong[4] += size > 1 && u->come[i] != value(before, i);
     }
     for (int k = 0; k < KINDS; k++)
@@ -236,7 +240,7 @@ static void check_under_way(mega_world *world, const group *group_of, under_way 
         for (int polls = 0; polls < (me * 7 + round) % 5; polls++) need(mega_comm_poll(world));
     }
     for (int i = 0; i < GROUPS * KINDS; i++) {
-        const int at = (i * 7 + me * 11 + round) % (GROUPS * KINDS); /* 7 and 30 are coprime: each request once */
+        const int at = (i * 7 + me * 11 + round) % (GROUPS * KINDS); /* 7 and 36 are coprime: each request once */
         need(mega_comm_wait(&u[at / KINDS].request[at % KINDS]));
         if (i == 5) need(mega_comm_barrier(world_comm, "between"));
         expect(u[at / KINDS].request[at % KINDS].world == NULL, "a request outlived its wait");
@@ -251,7 +255,8 @@ static void check_rounds(mega_world *world, const group *group_of)
     for (int k = 0; k < GROUPS; k++) {
         u[k].all = calloc((size_t)group_of[k].axis.size * MANY, sizeof *u[k].all);
         u[k].gathered = calloc((size_t)group_of[k].axis.size * MANY, sizeof *u[k].gathered);
-        if (u[k].all == NULL || u[k].gathered == NULL) exit(1);
+        u[k].exchanged = calloc((size_t)group_of[k].axis.size * MANY, sizeof *u[k].exchanged);
+        if (u[k].all == NULL || u[k].gathered == NULL || u[k].exchanged == NULL) exit(1);
     }
     for (int round = 0; round < 8; round++) {
         check_under_way(world, group_of, u, round % 4);
@@ -262,6 +267,7 @@ static void check_rounds(mega_world *world, const group *group_of)
     for (int k = 0; k < GROUPS; k++) {
         free(u[k].all);
         free(u[k].gathered);
+        free(u[k].exchanged);
     }
 }
 

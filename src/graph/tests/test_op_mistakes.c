@@ -17,62 +17,7 @@ static mega_tensor input(mega_graph *g, const char *name, mega_dtype dtype, int 
     return mega_graph_input(g, name, dtype, num_dims, dim);
 }
 
-/* Four choices of three tokens each, among two experts. */
-static mega_expert_places places(const operands *o)
-{
-    return mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 2);
-}
-
-static void choices_of_one_row(const operands *o)
-{
-    mega_op_expert_order(o->g, o->labels, 2);
-}
-
-static void order_of_no_experts(const operands *o)
-{
-    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0);
-}
-
-static void too_many_choices(const operands *o)
-{
-    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 1 << 20, 1 << 12), 2);
-}
-
-static void expert_rows_of_other_tokens(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_rows(o->g, o->x, &at);
-}
-
-static void combine_with_other_weights(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_combine(o->g, o->x, o->square, &at);
-}
-
-static void combine_of_other_rows(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_combine(o->g, o->square, o->square, &at);
-}
-
-static void experts_of_uneven_weights(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->square, (mega_tensor){0}, &at);
-}
-
-static void experts_of_other_channels(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->other, (mega_tensor){0}, &at);
-}
-
-static void experts_of_a_flat_bias(const operands *o)
-{
-    const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->x, o->vector, &at);
-}
+#include "expert_mistakes_body.c"
 
 static void unknown_activation(const operands *o)
 {
@@ -539,6 +484,7 @@ static const struct mistake {
     {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
     {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
     {"choices_of_one_row", choices_of_one_row, "choice is labels [12] i32; expected 2 dimensions"},
+    {"exchange_of_uneven_rows", exchange_of_uneven_rows, "x has 12 rows for 5 ranks; expected a multiple of them"},
     {"order_of_no_experts", order_of_no_experts, "0 experts; expected 1 or more"},
     {"too_many_choices", too_many_choices, "4096 choices of each of 1048576 tokens (choice); expected fewer than 2^31"},
     {"expert_rows_of_other_tokens", expert_rows_of_other_tokens, "[3, 4] i32; expected [12, 4] i32"},

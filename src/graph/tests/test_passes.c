@@ -213,24 +213,31 @@ static void schedule_starts_collectives_early_and_waits_late(void **state)
     end(&k, p);
 }
 
-/* The operand of a reduce_scatter is sent while other ops compute, so its memory is not reused. */
-static void plan_keeps_what_is_under_way(void **state)
+/* The operand of these is sent while other ops compute, so its memory is not reused. */
+static void keeps_what_is_under_way(op_kind kind)
 {
-    (void)state;
     sketch k = begin();
     const mega_tensor h = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
-    const mega_tensor own = mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
+    const mega_tensor own =
+        kind == OP_ALL_TO_ALL ? mega_op_all_to_all(k.g, h, &k.two.tp) : mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
     const mega_tensor beside = mega_op_gelu(k.g, k.x, true), last = mega_op_gelu(k.g, beside, true);
     mega_graph_output(k.g, mega_op_gelu(k.g, own, true), "y");
     mega_graph_output(k.g, mega_op_add(k.g, beside, last), "z");
     mega_program *p = build(&k, false, true);
     int start = 0;
-    while (p->g->op[start].kind != OP_REDUCE_SCATTER) start++;
+    while (p->g->op[start].kind != kind) start++;
     const int wait = p->g->op[start].first_use;
     assert_true(wait > start + 2);
     for (int b = 0; b < p->num_blocks; b++)
         if (p->block[b].tensor == h.id || p->block[b].tensor == own.id) assert_true(p->block[b].last >= wait - 1);
     end(&k, p);
+}
+
+static void plan_keeps_what_is_under_way(void **state)
+{
+    (void)state;
+    keeps_what_is_under_way(OP_REDUCE_SCATTER);
+    keeps_what_is_under_way(OP_ALL_TO_ALL);
 }
 
 static void place_finds_where_buckets_are_complete(void **state)

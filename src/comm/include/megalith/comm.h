@@ -162,6 +162,8 @@ MEGA_CHECK_RESULT mega_status mega_comm_reduce_scatter_start(mega_comm *comm, co
                                                              mega_request *out);
 MEGA_CHECK_RESULT mega_status mega_comm_all_gather_start(mega_comm *comm, const char *name, void *out_, const void *in,
                                                          int64_t count_in, mega_dtype dtype, mega_request *out);
+MEGA_CHECK_RESULT mega_status mega_comm_all_to_all_start(mega_comm *comm, const char *name, void *out_, const void *in,
+                                                         int64_t count, mega_dtype dtype, mega_request *out);
 /* Starts messages that go on together, in whatever order the ranks list them; those of two ranks in one direction match
  * in their order. Each of requests [count] is to be waited for, also after a failure; the list is read at once. */
 MEGA_CHECK_RESULT mega_status mega_comm_messages_start(mega_comm *comm, const char *name, const mega_message *list,

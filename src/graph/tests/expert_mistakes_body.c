@@ -1,0 +1,63 @@
+/* Wrong operands of the ops of experts, and of exchanges. Part of test_op_mistakes.c. */
+
+/* Four choices of three tokens each, among two experts. */
+static mega_expert_places places(const operands *o)
+{
+    return mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 2);
+}
+
+static void choices_of_one_row(const operands *o)
+{
+    mega_op_expert_order(o->g, o->labels, 2);
+}
+
+static void order_of_no_experts(const operands *o)
+{
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0);
+}
+
+static void too_many_choices(const operands *o)
+{
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 1 << 20, 1 << 12), 2);
+}
+
+static void expert_rows_of_other_tokens(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_rows(o->g, o->x, &at);
+}
+
+static void combine_with_other_weights(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_combine(o->g, o->x, o->square, &at);
+}
+
+static void combine_of_other_rows(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_combine(o->g, o->square, o->square, &at);
+}
+
+static void experts_of_uneven_weights(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->square, (mega_tensor){0}, &at);
+}
+
+static void experts_of_other_channels(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->other, (mega_tensor){0}, &at);
+}
+
+static void experts_of_a_flat_bias(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_linear(o->g, o->x, o->x, o->vector, &at);
+}
+
+static void exchange_of_uneven_rows(const operands *o)
+{
+    mega_op_all_to_all(o->g, o->x, &(mega_axis){.size = 5});
+}
