@@ -472,6 +472,9 @@ mega_comm_reduce_scatter_start = _function(
 mega_comm_all_gather_start = _function(
     "mega_comm_all_gather_start", _checked, POINTER(mega_comm), _text, c_void_p, c_void_p, c_int64,
     mega_dtype, POINTER(mega_request))
+mega_comm_all_to_all_start = _function(
+    "mega_comm_all_to_all_start", _checked, POINTER(mega_comm), _text, c_void_p, c_void_p, c_int64,
+    mega_dtype, POINTER(mega_request))
 mega_comm_messages_start = _function(
     "mega_comm_messages_start", _checked, POINTER(mega_comm), _text, POINTER(mega_message), c_int,
     POINTER(mega_request))

@@ -10,14 +10,29 @@
 #include <limits.h>
 #include <string.h>
 
+/* Whether all ranks have nothing to exchange, in which case the result is zeros. */
+static bool is_unneeded(const collective_args *a)
+{
+    int32_t needed = 1;
+    if (a->needed != NULL) mega_device_read(&needed, a->needed, sizeof needed);
+    return needed == 0;
+}
+
+static mega_status exchange_start(const collective_args *a, mega_request *out)
+{
+    if (!is_unneeded(a)) return mega_comm_all_to_all_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
+    *out = (mega_request){0};
+    mega_device_fill(a->data, 0, (size_t)(a->count * mega_comm_size(a->comm)) * mega_dtype_size(a->dtype));
+    return MEGA_OK;
+}
+
 static mega_status in_flight_start(const collective_args *a, mega_request *out)
 {
     if (a->kind == OP_ALL_GATHER)
         return mega_comm_all_gather_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
     if (a->kind == OP_REDUCE_SCATTER)
         return mega_comm_reduce_scatter_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
-    if (a->kind == OP_ALL_TO_ALL)
-        return mega_comm_all_to_all_start(a->comm, a->what, a->data, a->in, a->count, a->dtype, out);
+    if (a->kind == OP_ALL_TO_ALL) return exchange_start(a, out);
     if (a->data != a->in) mega_device_copy(a->data, a->in, (size_t)a->count * mega_dtype_size(a->dtype));
     return mega_comm_all_reduce_start(a->comm, a->what, a->data, a->count, a->dtype, a->reduce, out);
 }

@@ -20,8 +20,8 @@ static uint64_t hash_custom(uint64_t hash, const mega_custom_op *c)
 }
 
 /* Hashes each member separately, because padding bytes are undefined. Members that depend on the rank are left out:
- * begin and valid (of a slice of a vocabulary), attention.head_begin and .rules.group_begin, axis.rank and
- * axis.comm. */
+ * begin and valid (of a slice of a vocabulary), attention.head_begin and .rules.group_begin, rank, axis.rank
+ * and axis.comm. */
 static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
 {
     const mega_windows *w = &a->windows;
@@ -29,15 +29,15 @@ static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
     const mega_attention_rules *u = &s->rules;
     const mega_rope_shape *r = &a->rope;
     const mega_route_options *o = &a->route;
-    const int64_t number[] = {a->site,          a->tanh_form,     a->activation,   a->wide,        a->rows,
-                              a->group,         w->height,        w->width,        w->size,        w->stride,
-                              w->padding,       s->batch,         s->seq,          s->heads,       s->kv_heads,
-                              s->head_dim,      s->site,          s->causal,       a->axis.size,   a->reduce,
-                              u->has_window,    u->window_left,   u->window_right, u->alibi_heads, u->group,
-                              r->heads,         r->head_dim,      r->rotated,      r->interleaved, r->inverse,
-                              a->plus_one,      a->gate_second,   s->keys,         s->is_ring,     u->bias_buckets,
-                              u->bias_distance, u->bias_one_side, o->score,        o->choices,     o->normalized,
-                              o->groups,        o->chosen_groups, o->group_best,   a->experts};
+    const int64_t number[] = {
+        a->site,          a->tanh_form,   a->activation, a->wide,        a->rows,         a->group,
+        w->height,        w->width,       w->size,       w->stride,      w->padding,      s->batch,
+        s->seq,           s->heads,       s->kv_heads,   s->head_dim,    s->site,         s->causal,
+        a->axis.size,     a->reduce,      u->has_window, u->window_left, u->window_right, u->alibi_heads,
+        u->group,         r->heads,       r->head_dim,   r->rotated,     r->interleaved,  r->inverse,
+        a->plus_one,      a->gate_second, s->keys,       s->is_ring,     u->bias_buckets, u->bias_distance,
+        u->bias_one_side, o->score,       o->choices,    o->normalized,  o->groups,       o->chosen_groups,
+        o->group_best,    a->experts,     a->ranks,      a->round};
     const double real[] = {a->eps,     a->p,    a->factor, s->scale, s->dropout, u->softcap, (double)r->factor,
                            o->epsilon, o->scale};
     if (r->frequency != NULL) hash = mega_hash64(hash, r->frequency, (size_t)(r->rotated / 2) * sizeof *r->frequency);

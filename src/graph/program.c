@@ -214,6 +214,7 @@ static void bind_collective(const mega_program *p, const op_binder *b, const ins
     a->what = op->attr.what;
     a->data = b->address(b, op->out[0]);
     a->in = b->address(b, op->in[0]);
+    a->needed = op->kind == OP_ALL_TO_ALL ? b->address(b, op->in[1]) : NULL;
     a->count = mega_shape_count(&t->shape) / (op->kind == OP_ALL_TO_ALL ? op->attr.axis.size : 1);
     a->dtype = t->shape.dtype;
     a->reduce = op->attr.reduce;

@@ -35,8 +35,9 @@ typedef struct collective_args {
     mega_comm *comm;
     const char *what;
     void *data;
-    const void *in; /* all_reduce: the input, copied to `data` first if the plan placed it elsewhere */
-    int64_t count;  /* elements of one rank */
+    const int32_t *needed; /* all_to_all: whether there is anything to exchange; NULL: there is */
+    const void *in;        /* all_reduce: the input, copied to `data` first if the plan placed it elsewhere */
+    int64_t count;         /* elements of one rank */
     mega_dtype dtype;
     mega_reduce reduce;
 } collective_args;

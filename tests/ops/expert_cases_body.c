@@ -6,11 +6,9 @@ static const struct expert_case {
     const char *name;
     int64_t slots, experts;
     enum { AT_RANDOM, ALL_OF_ONE, EVERY_ONE, SOME_OUTSIDE } how;
-} expert_cases[] = {{"at random", 2, 13, AT_RANDOM},
-                    {"all of one", 2, 7, ALL_OF_ONE},
-                    {"every one", 3, 3, EVERY_ONE},
-                    {"some outside", 3, 5, SOME_OUTSIDE},
-                    {"one expert", 1, 1, EVERY_ONE}};
+} expert_cases[] = {{"at random", 2, 13, AT_RANDOM}, {"all of one", 2, 7, ALL_OF_ONE},
+                    {"every one", 3, 3, EVERY_ONE},  {"some outside", 3, 5, SOME_OUTSIDE},
+                    {"of twelve", 2, 12, AT_RANDOM}, {"one expert", 1, 1, EVERY_ONE}};
 
 static int32_t *expert_choices(check *k, const struct expert_case *c, int64_t tokens)
 {
@@ -51,6 +49,56 @@ static void check_expert_order(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* How the experts of a case are sent: on as many ranks as divide them best, few rows a round and many; a turn is one of
+ * the rounds. */
+typedef struct expert_round {
+    int64_t ranks, rows, round;
+} expert_round;
+
+static expert_round expert_round_of(const struct expert_case *c, int turn)
+{
+    const int64_t ranks = c->experts == 12 ? 3 : c->experts;
+    return (expert_round){ranks, turn == 0 ? 40 : 2, turn};
+}
+
+static void check_expert_send(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < 3 * COUNT(expert_cases); i++) {
+        const struct expert_case *c = &expert_cases[i / 3];
+        const expert_round r = expert_round_of(c, i % 3);
+        check k = check_begin("expert_send", type, "%lld of %lld, %s, round %lld", (long long)rows, (long long)cols,
+                              c->name, (long long)r.round);
+        const mega_expert_order_args order = expert_places(&k, c, rows);
+        mega_expert_send_args a = {.choices = order.choices, .experts = c->experts, .ranks = r.ranks};
+        a.rows = r.rows, a.round = r.round;
+        a.choice = order.choice, a.order_place = order.place, a.order_source = order.source, a.first = order.first;
+        a.place = check_output_add(&k, "place", MEGA_I32, a.choices);
+        a.source = check_output_add(&k, "source", MEGA_I32, a.ranks * a.rows);
+        check_run(&k, &mega_plain_expert_send, &mega_cpu_expert_send, &a, &a.head);
+    }
+}
+
+/* Each rank has `rows` tokens, or half of them. */
+static void check_expert_received(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < 3 * COUNT(expert_cases); i++) {
+        const struct expert_case *c = &expert_cases[i / 3];
+        const expert_round r = expert_round_of(c, i % 3);
+        check k = check_begin("expert_received", type, "%lld of %lld, %s, round %lld", (long long)rows, (long long)cols,
+                              c->name, (long long)r.round);
+        const size_t bytes = (size_t)(c->experts + 1) * sizeof(int32_t);
+        const mega_expert_order_args of[2] = {expert_places(&k, c, rows), expert_places(&k, c, rows / 2)};
+        int32_t *const first = check_bytes(&k, (size_t)r.ranks * bytes);
+        for (int64_t rank = 0; rank < r.ranks; rank++)
+            memcpy(first + rank * (c->experts + 1), of[rank % 3 == 1].first, bytes);
+        mega_expert_received_args a = {.first = first, .experts = c->experts, .ranks = r.ranks, .rows = r.rows};
+        a.round = r.round, a.rank = cols % r.ranks;
+        a.choice = check_output_add(&k, "choice", MEGA_I32, a.ranks * a.rows);
+        a.needed = check_output_add(&k, "needed", MEGA_I32, 1);
+        check_run(&k, &mega_plain_expert_received, &mega_cpu_expert_received, &a, &a.head);
+    }
+}
+
 static void check_expert_rows(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(expert_cases); i++) {
@@ -81,18 +129,32 @@ static void check_expert_combine(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* The places of these choices in a round, which has fewer rows than there are choices, or more. */
+static void expert_round_places(check *k, const struct expert_case *c, const mega_expert_order_args *order,
+                                mega_expert_combine_grad_args *a)
+{
+    const expert_round r = expert_round_of(c, 0);
+    mega_expert_send_args s = {.choices = order->choices, .experts = c->experts, .ranks = r.ranks, .rows = r.rows};
+    s.choice = order->choice, s.order_place = order->place, s.order_source = order->source, s.first = order->first;
+    a->place = s.place = check_bytes(k, (size_t)s.choices * sizeof *s.place);
+    a->source = s.source = check_bytes(k, (size_t)(s.ranks * s.rows) * sizeof *s.source);
+    a->rows = s.ranks * s.rows;
+    mega_plain_expert_send.run(NULL, &s);
+}
+
 static void check_expert_combine_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int i = 0; i < COUNT(expert_cases); i++) {
-        const struct expert_case *c = &expert_cases[i];
-        check k =
-            check_begin("expert_combine_grad", type, "%lld x %lld, %s", (long long)rows, (long long)cols, c->name);
+    for (int i = 0; i < 2 * COUNT(expert_cases); i++) { /* of all rows, of a round */
+        const struct expert_case *c = &expert_cases[i / 2];
+        check k = check_begin("expert_combine_grad", type, "%lld x %lld, %s, form %d", (long long)rows, (long long)cols,
+                              c->name, i % 2);
         mega_expert_combine_grad_args a = {.choices = rows * c->slots, .cols = cols, .slots = c->slots};
         const mega_expert_order_args places = expert_places(&k, c, rows);
-        a.place = places.place, a.source = places.source;
-        a.dout = check_input(&k, type, rows * cols), a.y = check_input(&k, type, a.choices * cols);
+        a.place = places.place, a.source = places.source, a.rows = a.choices;
+        if (i % 2 == 1) expert_round_places(&k, c, &places, &a);
+        a.dout = check_input(&k, type, rows * cols), a.y = check_input(&k, type, a.rows * cols);
         a.weight = check_input(&k, acc_type(&k), a.choices);
-        a.dy = check_output_add(&k, "dy", type, a.choices * cols);
+        a.dy = check_output_add(&k, "dy", type, a.rows * cols);
         a.dweight = check_output_add(&k, "dweight", acc_type(&k), a.choices);
         check_run(&k, &mega_plain_expert_combine_grad, &mega_cpu_expert_combine_grad, &a, &a.head);
     }

@@ -62,17 +62,31 @@ static void fill_blocks(void *x, mega_dtype t)
     for (int64_t i = 0; i < (int64_t)ep.size * BLOCK; i++) put(x, t, i, held(ep.rank, i));
 }
 
+/* Runs forward and backward, with an exchange of x that is needed or not: then its results are 0. */
+static void run_op(mega_program *p, mega_dtype t, bool is_needed)
+{
+    const int factor = is_needed ? 2 : 0;
+    *(int32_t *)mega_program_tensor(p, "needed", 0) = is_needed;
+    need(mega_program_forward(p, 0));
+    check_blocks(mega_program_tensor(p, "y", 0), t, factor, "the result");
+    check_blocks(mega_program_tensor(p, "m", 0), MEGA_I32, 1, "the numbers");
+    need(mega_program_backward(p, 0));
+    check_blocks(mega_program_tensor(p, "dx", 0), t, factor, "the gradient");
+}
+
 /* y = the exchanged 2 x, and the exchange of numbers; dx = 2 times the exchanged dy. */
 static void check_op(const mega_layout *layout, mega_world *world, mega_dtype t, mega_backend_kind backend)
 {
+    const int64_t one = 1;
     mega_graph *g = NULL;
     mega_program *p = NULL;
     const int64_t dim[2] = {(int64_t)ep.size * ROWS, COLS};
     need(mega_graph_create(t, NULL, layout, &g));
     const mega_tensor x = mega_graph_input(g, "x", t, 2, dim), n = mega_graph_input(g, "n", MEGA_I32, 2, dim);
+    const mega_tensor needed = mega_graph_input(g, "needed", MEGA_I32, 1, &one);
     mega_graph_want_gradient(g, x, "dx");
-    const mega_tensor y = mega_op_all_to_all(g, mega_op_scale(g, x, 2.0), &ep);
-    mega_graph_output(g, mega_op_all_to_all(g, n, &ep), "m");
+    const mega_tensor y = mega_op_all_to_all(g, mega_op_scale(g, x, 2.0), needed, &ep);
+    mega_graph_output(g, mega_op_all_to_all(g, n, (mega_tensor){0}, &ep), "m");
     mega_graph_output(g, y, "y");
     mega_graph_seed_gradient(g, y, "dy");
     const mega_program_options o = {.backend = backend, .differentiate = true, .name = "exchange", .world = world};
@@ -82,11 +96,9 @@ static void check_op(const mega_layout *layout, mega_world *world, mega_dtype t,
     fill_blocks(mega_program_tensor(p, "x", 0), t);
     fill_blocks(mega_program_tensor(p, "n", 0), MEGA_I32);
     fill_blocks(mega_program_tensor(p, "dy", 0), t);
-    need(mega_program_forward(p, 0));
-    check_blocks(mega_program_tensor(p, "y", 0), t, 2, "the result");
-    check_blocks(mega_program_tensor(p, "m", 0), MEGA_I32, 1, "the numbers");
-    need(mega_program_backward(p, 0));
-    check_blocks(mega_program_tensor(p, "dx", 0), t, 2, "the gradient");
+    run_op(p, t, true);
+    run_op(p, t, false);
+    run_op(p, t, true);
     mega_program_destroy(p);
 }
 

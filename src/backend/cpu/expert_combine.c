@@ -67,12 +67,11 @@ static void expert_combine_grad_work(void *user, int thread, int64_t begin, int6
     const mega_expert_combine_grad_args *a = ((const cpu_job *)user)->args;
     float *dweight = a->dweight;
     (void)thread;
-    for (int64_t choice = begin; choice < end; choice++) {
-        const int64_t place = a->place[choice];
-        dweight[choice] = place < 0 ? 0.0f : choice_grad(a, choice, place);
-        if (a->source[choice] < 0) /* row number `choice`, which is no choice's */
-            memset(element_at(a->dy, a->head.dtype, choice * a->cols), 0,
-                   (size_t)a->cols * mega_dtype_size(a->head.dtype));
+    for (int64_t i = begin; i < end; i++) { /* choice i, and row i if no choice has it */
+        const int64_t place = i < a->choices ? a->place[i] : -1;
+        if (i < a->choices) dweight[i] = place < 0 ? 0.0f : choice_grad(a, i, place);
+        if (i < a->rows && a->source[i] < 0)
+            memset(element_at(a->dy, a->head.dtype, i * a->cols), 0, (size_t)a->cols * mega_dtype_size(a->head.dtype));
     }
 }
 
@@ -81,7 +80,8 @@ static void cpu_expert_combine_grad_run(const mega_queue *queue, const void *arg
     const mega_expert_combine_grad_args *a = args;
     if (a->head.dtype == MEGA_F64) mega_plain_expert_combine_grad.run(queue, args);
     else
-        cpu_job_run(mega_queue_team(queue), expert_combine_grad_work, args, a->choices, a->slots, a->choices * a->cols);
+        cpu_job_run(mega_queue_team(queue), expert_combine_grad_work, args, a->choices > a->rows ? a->choices : a->rows,
+                    a->slots, a->choices * a->cols);
 }
 
 const mega_kernel mega_cpu_expert_combine = {.name = "expert_combine", .run = cpu_expert_combine_run};

@@ -44,13 +44,14 @@ BODY float choice_grad(const mega_expert_combine_grad_args *a, mega_dtype t, int
 BODY void expert_combine_grad_run(const mega_expert_combine_grad_args *a, mega_dtype t)
 {
     SHARED(row_shared, s);
-    for (int64_t choice = block_x(); choice < a->choices; choice += blocks_x()) {
-        const int64_t row = a->place[choice];
-        const float dot = row_fold(row < 0 ? 0.0f : choice_grad(a, t, choice, row), s);
-        if (thread_x() == 0) ((float *)a->dweight)[choice] = dot;
-        if (a->source[choice] >= 0) continue; /* row number `choice` */
+    const int64_t end = a->choices > a->rows ? a->choices : a->rows;
+    for (int64_t i = block_x(); i < end; i += blocks_x()) { /* choice i, and row i if no choice has it */
+        const int64_t row = i < a->choices ? a->place[i] : -1;
+        const float dot = row_fold(row < 0 ? 0.0f : choice_grad(a, t, i, row), s);
+        if (thread_x() == 0 && i < a->choices) ((float *)a->dweight)[i] = dot;
+        if (i >= a->rows || a->source[i] >= 0) continue;
         for (int64_t c = (int64_t)thread_x() * 8; c < a->cols; c += ROW_THREADS * 8)
-            store_eight(a->dy, t, choice * a->cols + c, a->cols - c, load_eight(a->dy, t, 0, 0));
+            store_eight(a->dy, t, i * a->cols + c, a->cols - c, load_eight(a->dy, t, 0, 0));
     }
 }
 KERNELS_BY_TYPE(expert_combine_grad, mega_expert_combine_grad_args, ROW_THREADS)

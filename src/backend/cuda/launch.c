@@ -72,9 +72,19 @@ CALL(expert_order, mega_expert_order_args)
     return c;
 }
 
+/* Of a kernel whose threads have a number each. */
+static mega_cuda_call by_numbers(const char *kernel, int64_t count)
+{
+    return by_rows(kernel, (count + ROW_THREADS - 1) / ROW_THREADS);
+}
+
+ONE(expert_send, mega_expert_send_args,
+    by_numbers("expert_send", a->choices > a->ranks * a->rows ? a->choices : a->ranks * a->rows))
+ONE(expert_received, mega_expert_received_args, by_numbers("expert_received", a->ranks * a->rows))
 ONE(expert_rows, mega_expert_rows_args, by_tiles(TYPED(expert_rows), a->rows, a->cols))
 ONE(expert_combine, mega_expert_combine_args, by_tiles(TYPED(expert_combine), a->rows, a->cols))
-ONE(expert_combine_grad, mega_expert_combine_grad_args, by_rows(TYPED(expert_combine_grad), a->choices))
+ONE(expert_combine_grad, mega_expert_combine_grad_args,
+    by_rows(TYPED(expert_combine_grad), a->choices > a->rows ? a->choices : a->rows))
 
 static int64_t gemm_tiles(int64_t n)
 {
@@ -428,6 +438,8 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(embedding_grad),
     ROW(gemm),
     ROW(expert_order),
+    ROW(expert_send),
+    ROW_OF(expert_received, expert_send),
     ROW(expert_rows),
     ROW(expert_combine),
     ROW_OF(expert_combine_grad, expert_combine),

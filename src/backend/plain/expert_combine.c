@@ -29,7 +29,7 @@ static void plain_expert_combine_grad_run(const mega_queue *queue, const void *a
             dot += get(a->dout, t, token * cols + c) * get(a->y, t, place * cols + c);
         put(a->dweight, acc, choice, dot);
     }
-    for (int64_t r = 0; r < a->choices; r++) {
+    for (int64_t r = 0; r < a->rows; r++) {
         const int64_t choice = a->source[r];
         for (int64_t c = 0; c < cols; c++)
             put(a->dy, t, r * cols + c,

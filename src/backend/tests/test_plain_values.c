@@ -513,7 +513,7 @@ static void test_experts(void **state)
     const double sums[6] = {50 + 200, 70 + 300, 4000 + 1e5, 6000 + 14e4, 6e6, 9e6};
     assert_memory_equal(out, sums, sizeof out);
     const double dout[6] = {1, 0, 0, 1, 1, 1};
-    mega_expert_combine_grad_args g = {head, dy, dweight, dout, y, weight, place, source, 6, 2, 2};
+    mega_expert_combine_grad_args g = {head, dy, dweight, dout, y, weight, place, source, 6, 6, 2, 2};
     mega_plain_expert_combine_grad.run(NULL, &g);
     const double dys[12] = {100, 0, 0, 1000, 1e6, 1e6, 10, 0, 0, 1e4, 0, 0}, dweights[6] = {5, 2, 6, 14, 0, 15};
     assert_memory_equal(dy, dys, sizeof dy);

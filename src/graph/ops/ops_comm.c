@@ -119,13 +119,14 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
     return mega_graph_emit(g, &op);
 }
 
-/* ---- all_to_all: in a block of rows for each rank of the axis, out the blocks of all ranks for this one. Its own
- *      adjoint. ---- */
+/* ---- all_to_all: in a block of rows for each rank of the axis, needed [1] i32 or none; out the blocks of all ranks for
+ *      this one, or zeros where `needed` is 0. Its own adjoint. ---- */
 
 static mega_status all_to_all_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     const int size = op->attr.axis.size;
     out[0] = *mega_op_in(g, op, 0);
+    MEGA_TRY(mega_op_check_operand(g, op, 1, "needed", mega_shape_1d(MEGA_I32, 1)));
     if (out[0].dim[0] % size == 0) return MEGA_OK;
     return MEGA_MISTAKE("op all_to_all in \"%s\": %s has %lld rows for %d ranks; expected a multiple of them",
                         op->scope, g->tensor[op->in[0]].name, (long long)out[0].dim[0], size);
@@ -133,17 +134,18 @@ static mega_status all_to_all_shape(const mega_graph *g, const instruction *op, 
 
 static void all_to_all_gradient(mega_graph *g, const instruction *op)
 {
-    instruction d = {.kind = OP_ALL_TO_ALL, .in = {mega_graph_output_gradient(g, op, 0)}, .attr = op->attr};
+    instruction d = {.kind = OP_ALL_TO_ALL, .in = {mega_graph_output_gradient(g, op, 0), op->in[1]}, .attr = op->attr};
     mega_graph_gradient_add(g, op->in[0], mega_graph_emit(g, &d).id);
 }
 
-const op_row mega_op_row_all_to_all = {OP_ROW(all_to_all, 1, 1, NONE), .shape = all_to_all_shape,
-                                       .gradient = all_to_all_gradient};
+const op_row mega_op_row_all_to_all = {OP_ROW(all_to_all, 2, 1, NONE), .optional_in = 1u << 1,
+                                       .shape = all_to_all_shape, .gradient = all_to_all_gradient};
 
-mega_tensor mega_op_all_to_all(mega_graph *g, mega_tensor x, const mega_axis *axis)
+mega_tensor mega_op_all_to_all(mega_graph *g, mega_tensor x, mega_tensor needed, const mega_axis *axis)
 {
     if (axis->size == 1) return x;
-    instruction op = {.kind = OP_ALL_TO_ALL, .in = {x.id}, .attr = {.axis = *axis, .what = "rows of experts"}};
+    instruction op = {
+        .kind = OP_ALL_TO_ALL, .in = {x.id, needed.id}, .attr = {.axis = *axis, .what = "rows of experts"}};
     return mega_graph_emit(g, &op);
 }
 

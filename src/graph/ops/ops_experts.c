@@ -50,7 +50,7 @@ const op_row mega_op_row_expert_order = {
                        OUT(expert_order, first, EXPERT_ORDER_FIRST), IN(expert_order, choice, 0),
                        COUNT(expert_order, choices, 0), ATTR(expert_order, experts, experts))};
 
-/* ---- expert_rows: in x [T, C], place [T, k], source [T * k]; out [T * k, C]. (The gradient reads place.) ---- */
+/* ---- expert_rows: in x [T, C], place [T, k], source [R]; out [R, C]. (The gradient reads place.) ---- */
 
 mega_tensor mega_op_expert_rows(mega_graph *g, mega_tensor x, const mega_expert_places *at)
 {
@@ -60,15 +60,16 @@ mega_tensor mega_op_expert_rows(mega_graph *g, mega_tensor x, const mega_expert_
     return mega_graph_emit(g, &op);
 }
 
-/* Checks the places of the choices of these tokens, and returns the number of choices in *rows. */
+/* Checks the places of the choices of these tokens, and returns the number of rows in *rows. */
 static mega_status check_places(const mega_graph *g, const instruction *op, int place, int source, int64_t tokens,
                                 int64_t *rows)
 {
     MEGA_TRY(mega_op_check_dims(g, op, place, "place", MEGA_I32, 2));
-    const int64_t slots = mega_op_in_dim(g, op, place, 1);
-    MEGA_TRY(mega_op_check_operand(g, op, place, "place", mega_shape_2d(MEGA_I32, tokens, slots)));
-    *rows = mega_extent_mul(tokens, slots);
-    return source < 0 ? MEGA_OK : mega_op_check_operand(g, op, source, "source", mega_shape_1d(MEGA_I32, *rows));
+    MEGA_TRY(
+        mega_op_check_operand(g, op, place, "place", mega_shape_2d(MEGA_I32, tokens, mega_op_in_dim(g, op, place, 1))));
+    MEGA_TRY(mega_op_check_dims(g, op, source, "source", MEGA_I32, 1));
+    *rows = mega_op_in_dim(g, op, source, 0);
+    return MEGA_OK;
 }
 
 static mega_status expert_rows_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
@@ -95,18 +96,14 @@ const op_row mega_op_row_expert_rows = {
                        IN(expert_rows, source, EXPERT_ROWS_SOURCE), DIM(expert_rows, rows, EXPERT_ROWS_SOURCE, 0),
                        DIM(expert_rows, cols, EXPERT_ROWS_X, 1), DIM(expert_rows, slots, EXPERT_ROWS_PLACE, 1))};
 
-/* ---- expert_rows_grad: in dy [T * k, C], place [T, k]; out dx [T, C]: the rows of each token's choices, added ---- */
+/* ---- expert_rows_grad: in dy [R, C], place [T, k]; out dx [T, C]: the rows of each token's choices, added ---- */
 
 static mega_status expert_rows_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
-    int64_t rows;
     MEGA_TRY(mega_op_check_dims(g, op, EXPERT_ROWS_GRAD_PLACE, "place", MEGA_I32, 2));
-    const int64_t tokens = mega_op_in_dim(g, op, EXPERT_ROWS_GRAD_PLACE, 0);
-    MEGA_TRY(check_places(g, op, EXPERT_ROWS_GRAD_PLACE, -1, tokens, &rows));
     MEGA_TRY(mega_op_check_dims(g, op, EXPERT_ROWS_GRAD_DY, "dy", g->dtype, 2));
-    const int64_t cols = mega_op_in_dim(g, op, EXPERT_ROWS_GRAD_DY, 1);
-    MEGA_TRY(mega_op_check_operand(g, op, EXPERT_ROWS_GRAD_DY, "dy", mega_shape_2d(g->dtype, rows, cols)));
-    out[0] = mega_shape_2d(g->dtype, tokens, cols);
+    out[0] = mega_shape_2d(g->dtype, mega_op_in_dim(g, op, EXPERT_ROWS_GRAD_PLACE, 0),
+                           mega_op_in_dim(g, op, EXPERT_ROWS_GRAD_DY, 1));
     return MEGA_OK;
 }
 
@@ -117,7 +114,7 @@ const op_row mega_op_row_expert_rows_grad = {
         IN(expert_combine, place, EXPERT_ROWS_GRAD_PLACE), DIM(expert_combine, rows, EXPERT_ROWS_GRAD_PLACE, 0),
         DIM(expert_combine, slots, EXPERT_ROWS_GRAD_PLACE, 1), DIM(expert_combine, cols, EXPERT_ROWS_GRAD_DY, 1))};
 
-/* ---- expert_combine: in y [T * k, C], weight [T, k] acc, place [T, k], source [T * k]; out [T, C]. (The gradient
+/* ---- expert_combine: in y [R, C], weight [T, k] acc or none, place [T, k], source [R]; out [T, C]. (The gradient
  *      reads source.) ---- */
 
 mega_tensor mega_op_expert_combine(mega_graph *g, mega_tensor y, mega_tensor weight, const mega_expert_places *at)
@@ -145,8 +142,22 @@ static mega_status expert_combine_shape(const mega_graph *g, const instruction *
     return MEGA_OK;
 }
 
+/* Without weights, each row has the gradient of its token. */
+static void unweighted_gradient(mega_graph *g, const instruction *op)
+{
+    instruction d = {.kind = OP_EXPERT_ROWS,
+                     .in = {[EXPERT_ROWS_X] = mega_graph_output_gradient(g, op, 0),
+                            [EXPERT_ROWS_PLACE] = op->in[EXPERT_COMBINE_PLACE],
+                            [EXPERT_ROWS_SOURCE] = op->in[EXPERT_COMBINE_SOURCE]}};
+    mega_graph_gradient_add(g, op->in[EXPERT_COMBINE_Y], mega_graph_emit(g, &d).id);
+}
+
 static void expert_combine_gradient(mega_graph *g, const instruction *op)
 {
+    if (op->in[EXPERT_COMBINE_WEIGHT] == 0) {
+        unweighted_gradient(g, op);
+        return;
+    }
     instruction d = {.kind = OP_EXPERT_COMBINE_GRAD,
                      .in = {[EXPERT_COMBINE_GRAD_DOUT] = mega_graph_output_gradient(g, op, 0),
                             [EXPERT_COMBINE_GRAD_Y] = op->in[EXPERT_COMBINE_Y],
@@ -160,14 +171,14 @@ static void expert_combine_gradient(mega_graph *g, const instruction *op)
 
 const op_row mega_op_row_expert_combine = {
     OP_ROW(expert_combine, 4, 1, expert_combine), .shape = expert_combine_shape, .gradient = expert_combine_gradient,
+    .optional_in = 1u << EXPERT_COMBINE_WEIGHT,
     .members =
         MEMBERS(OUT(expert_combine, out, 0), IN(expert_combine, y, EXPERT_COMBINE_Y),
                 IN(expert_combine, weight, EXPERT_COMBINE_WEIGHT), IN(expert_combine, place, EXPERT_COMBINE_PLACE),
                 DIM(expert_combine, rows, EXPERT_COMBINE_PLACE, 0), DIM(expert_combine, slots, EXPERT_COMBINE_PLACE, 1),
                 DIM(expert_combine, cols, EXPERT_COMBINE_Y, 1))};
 
-/* ---- expert_combine_grad: in dout [T, C], y [T * k, C], weight, place, source; out dy [T * k, C], dweight [T, k]
- *      acc ---- */
+/* ---- expert_combine_grad: in dout [T, C], y [R, C], weight, place, source; out dy [R, C], dweight [T, k] acc ---- */
 
 static mega_status expert_combine_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
@@ -193,5 +204,6 @@ const op_row mega_op_row_expert_combine_grad = {
                        IN(expert_combine_grad, place, EXPERT_COMBINE_GRAD_PLACE),
                        IN(expert_combine_grad, source, EXPERT_COMBINE_GRAD_SOURCE),
                        COUNT(expert_combine_grad, choices, EXPERT_COMBINE_GRAD_PLACE),
+                       DIM(expert_combine_grad, rows, EXPERT_COMBINE_GRAD_SOURCE, 0),
                        DIM(expert_combine_grad, slots, EXPERT_COMBINE_GRAD_PLACE, 1),
                        DIM(expert_combine_grad, cols, EXPERT_COMBINE_GRAD_DOUT, 1))};

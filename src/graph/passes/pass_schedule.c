@@ -10,14 +10,14 @@ static bool writes(const mega_graph *g, const instruction *op, int32_t root)
     return false;
 }
 
-/* Moves collective i up to just after the instruction that computes its input. Collectives keep their relative order,
+/* Moves collective i up to just after the instruction that computes its inputs. Collectives keep their relative order,
  * because every rank must start them in the same order. */
 static void start_early(mega_graph *g, int i)
 {
-    const int32_t input = mega_graph_root(g, g->op[i].in[0]);
+    const int32_t input = mega_graph_root(g, g->op[i].in[0]), other = mega_graph_root(g, g->op[i].in[1]);
     int at = i;
     while (at > 0 && g->op[at - 1].backward == g->op[i].backward && !mega_op_is_collective(g->op[at - 1].kind) &&
-           !writes(g, &g->op[at - 1], input))
+           !writes(g, &g->op[at - 1], input) && (other == 0 || !writes(g, &g->op[at - 1], other)))
         at--;
     mega_edit_move_up(g, i, at);
 }

@@ -39,6 +39,34 @@ static void combine_of_other_rows(const operands *o)
     mega_op_expert_combine(o->g, o->square, o->square, &at);
 }
 
+static void send_to_uneven_ranks(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_send(o->g, at.place, &at, &(mega_expert_rounds){.ranks = 3, .experts = 4, .rows = 8}, 0);
+}
+
+static void send_of_no_rows(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_send(o->g, at.place, &at, &(mega_expert_rounds){.ranks = 2, .experts = 2}, 0);
+}
+
+static void send_of_other_experts(const operands *o)
+{
+    const mega_expert_places at = places(o);
+    mega_op_expert_send(o->g, at.place, &at, &(mega_expert_rounds){.ranks = 2, .experts = 6, .rows = 8}, 0);
+}
+
+static void received_from_other_ranks(const operands *o)
+{
+    mega_op_expert_received(o->g, places(o).first, &(mega_expert_rounds){.ranks = 2, .experts = 2, .rows = 8}, 0);
+}
+
+static void exchange_that_floats_need(const operands *o)
+{
+    mega_op_all_to_all(o->g, o->x, o->vector, &(mega_axis){.size = 2});
+}
+
 static void experts_of_uneven_weights(const operands *o)
 {
     const mega_expert_places at = places(o);
@@ -59,5 +87,5 @@ static void experts_of_a_flat_bias(const operands *o)
 
 static void exchange_of_uneven_rows(const operands *o)
 {
-    mega_op_all_to_all(o->g, o->x, &(mega_axis){.size = 5});
+    mega_op_all_to_all(o->g, o->x, (mega_tensor){0}, &(mega_axis){.size = 5});
 }

@@ -376,6 +376,29 @@ static void every_expert(sketch *k)
     experts_chosen(k, "choice_of_all", 5, true);
 }
 
+/* Two rounds of a rank that sends two rows to each of five, and computes the rows of its expert. */
+static void experts_in_rounds(sketch *k)
+{
+    const mega_expert_rounds rounds = {.ranks = 5, .rank = 2, .experts = 5, .rows = 2, .count = 2};
+    const mega_tensor choice = input_2d(k, "choice_outside", MEGA_I32, k->s.T, 3);
+    const mega_tensor firsts = input_1d(k, "firsts", MEGA_I32, 5 * 6);
+    const mega_tensor weight = input_2d(k, "other", k->g->acc, k->s.T, 3), x = mega_op_gelu(k->g, k->x, true);
+    const mega_expert_places order = mega_op_expert_order(k->g, choice, 5);
+    mega_tensor sum = {0};
+    mega_graph_want_gradient(k->g, weight, "d_other");
+    for (int round = 0; round < 2; round++) {
+        const mega_expert_places sent = mega_op_expert_send(k->g, choice, &order, &rounds, round);
+        const mega_expert_received_result got = mega_op_expert_received(k->g, firsts, &rounds, round);
+        const mega_expert_places here = mega_op_expert_order(k->g, got.choice, 1);
+        const mega_tensor rows = mega_op_expert_rows(k->g, mega_op_expert_rows(k->g, x, &sent), &here);
+        const mega_tensor y =
+            mega_op_expert_combine(k->g, mega_op_activation(k->g, rows, MEGA_ACT_SILU), (mega_tensor){0}, &here);
+        const mega_tensor part = mega_op_expert_combine(k->g, y, weight, &sent);
+        sum = round == 0 ? part : mega_op_add(k->g, sum, part);
+    }
+    result(k, sum);
+}
+
 /* Two images of 5 x 4 pixels with 3 channels. */
 static mega_tensor image(const sketch *k)
 {

@@ -97,6 +97,7 @@ static const op_case cases[] = {
     {"experts_of_one", experts_of_one, true, false, true, false},
     {"experts_outside", experts_outside, true, false, true, false},
     {"every_expert", every_expert, true, false, true, false},
+    {"experts_in_rounds", experts_in_rounds, true, false, true, false},
     {"route_softmax", route_softmax, true, false, true, false},
     {"route_softmax_normalized", route_softmax_normalized, true, false, true, false},
     {"route_of_chosen", route_of_chosen, true, false, true, false},
@@ -245,6 +246,7 @@ static int32_t integer(const bench *b, const char *name, int64_t i, float random
     if (strcmp(name, "choice_of_one") == 0) return 3;
     if (strcmp(name, "choice_outside") == 0) return (int32_t)(u * 7.0) - 1;
     if (strcmp(name, "choice_of_all") == 0) return (int32_t)(i / 5 + i * 2) % 5;
+    if (strcmp(name, "firsts") == 0) return (int32_t)(i % 6 * (1 + i / 6)); /* rank r has r + 1 rows for each expert */
     if (strcmp(name, "ids") == 0) return (int32_t)(u * (double)b->s.V);
     if (strcmp(name, "key_begin") == 0) {
         const int64_t seq = b->s.T % 2 == 0 ? b->s.T / 2 : b->s.T;

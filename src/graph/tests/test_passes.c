@@ -218,8 +218,8 @@ static void keeps_what_is_under_way(op_kind kind)
 {
     sketch k = begin();
     const mega_tensor h = mega_op_linear(k.g, k.x, param_named(k.g, "weight"));
-    const mega_tensor own =
-        kind == OP_ALL_TO_ALL ? mega_op_all_to_all(k.g, h, &k.two.tp) : mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
+    const mega_tensor own = kind == OP_ALL_TO_ALL ? mega_op_all_to_all(k.g, h, (mega_tensor){0}, &k.two.tp)
+                                                  : mega_op_scatter_to_sequence(k.g, h, &k.two.tp);
     const mega_tensor beside = mega_op_gelu(k.g, k.x, true), last = mega_op_gelu(k.g, beside, true);
     mega_graph_output(k.g, mega_op_gelu(k.g, own, true), "y");
     mega_graph_output(k.g, mega_op_add(k.g, beside, last), "z");

@@ -79,8 +79,12 @@ mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_a
 mega_tensor mega_op_gather_from_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega_axis *axis);
 /* Exchanges blocks of rows, forward and backward: x [size * R, C] holds R rows for each rank of the axis, the result
- * the R rows that each of them holds for this one, in the order of ranks. C and the type are any. */
-mega_tensor mega_op_all_to_all(mega_graph *g, mega_tensor x, const mega_axis *axis);
+ * the R rows that each of them holds for this one, in the order of ranks. C and the type are any. needed: none, or an
+ * i32 [1], the same on all ranks: where it is 0 nothing is exchanged, and the result is zeros. */
+mega_tensor mega_op_all_to_all(mega_graph *g, mega_tensor x, mega_tensor needed, const mega_axis *axis);
+/* Gathers where the rows of each expert begin on each rank of the axis (ops_experts.h): first [E + 1] i32 → [size * (E +
+ * 1)]. */
+mega_tensor mega_op_gather_firsts(mega_graph *g, mega_tensor first, const mega_axis *axis);
 
 /* RMS norm of rows of which each rank of the axis has C channels: x / sqrt(mean of x^2 over the channels of all ranks +
  * eps) * gain, or * (1 + gain); gain [C] of this rank, or mega_none(). */
