@@ -1888,6 +1888,7 @@ class mega_moe_options(_Struct):
         ("num_experts", c_int64),
         ("router", mega_router_options),
         ("router_name", c_char_p),
+        ("buffer_factor", c_double),
     ]
 
 

@@ -5,9 +5,15 @@
 #include <stdio.h>
 
 struct mega_experts {
-    int64_t num_experts;
-    mega_expert_places at;
+    int64_t num_experts;   /* of all ranks of ep */
+    mega_expert_places at; /* of the rows of this rank's experts */
 };
+
+/* The ranks that divide the experts of a layer. One that is alone, which every token chooses, is on every rank. */
+static mega_axis experts_axis(const mega_builder *b, int64_t num_experts)
+{
+    return num_experts > 1 ? b->layout->ep : (mega_axis){.size = 1};
+}
 
 /* ---- the linear layers of the experts ---- */
 
@@ -19,12 +25,13 @@ static layer_linear experts_request(const mega_builder *b, const mega_experts *e
     layer_linear p = {.bias = mega_none()};
     snprintf(full, sizeof full, "%s.weight", name);
     mega_param_options cut = *weight;
-    cut.shard_count = true;
+    cut.shard_count = e->num_experts > 1;
     p.weight = mega_builder_params(b, full, e->num_experts, out, in, &cut);
     if (no_bias) return p;
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
-    mega_param_options bias = {
-        .shard_rows = weight->shard_rows, .blocks = weight->shard_rows ? weight->blocks : 0, .shard_count = true};
+    mega_param_options bias = {.shard_rows = weight->shard_rows,
+                               .blocks = weight->shard_rows ? weight->blocks : 0,
+                               .shard_count = cut.shard_count};
     if (!weight->shard_columns) layer_copy_parts_to_bias(b, name, weight, &bias, file);
     snprintf(full, sizeof full, "%s.bias", name);
     p.bias = mega_builder_params(b, full, e->num_experts, out, 0, &bias);
@@ -74,7 +81,7 @@ mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *e
     return experts_linear(b, experts, name, x, out_channels, mega_tensor_channels(b, x) * b->layout->tp.size, &o);
 }
 
-/* ---- the layer ---- */
+/* ---- the router ---- */
 
 /* The choices and weights of all rows that this rank computes. With sequence parallelism the logits of the rows of all
  * ranks of tp are gathered; the router's gradients are partial sums, like those of a norm. */
@@ -101,23 +108,114 @@ static bool moe_is_described(const mega_builder *b, const char *name, const mega
     return false;
 }
 
+/* ---- experts of other ranks ---- */
+
+/* What is computed in the rounds of a layer: rows x of the tokens, by experts, whose results y are added with these
+ * weights. */
+typedef struct moe_layer {
+    mega_tensor x, choice, weight, firsts;
+    mega_expert_places order; /* of all experts */
+    mega_expert_rounds rounds;
+    mega_expert_function *expert;
+    const void *self;
+} moe_layer;
+
+/* The rows of a round are a multiple of this, so that they begin at whole vectors. */
+enum { ROUND_ROWS = 8 };
+
+/* Plans rounds for the worst case, that all tokens choose the experts of one rank, and as many of them as they can. */
+static mega_expert_rounds moe_rounds(const mega_builder *b, mega_tensor choice, const mega_moe_options *o)
+{
+    const mega_axis *ep = &b->layout->ep;
+    const int64_t tokens = mega_tensor_rows(b, choice), slots = mega_tensor_channels(b, choice);
+    const int64_t own = o->num_experts / ep->size, most = tokens * (slots < own ? slots : own);
+    const double factor = o->buffer_factor == 0.0 ? 1.5 : o->buffer_factor;
+    mega_expert_rounds r = {.ranks = ep->size, .rank = ep->rank, .experts = o->num_experts, .rows = most};
+    const double wanted = factor * (double)tokens * (double)slots / ep->size;
+    if (wanted < (double)most) r.rows = ((int64_t)ceil(wanted) + ROUND_ROWS - 1) / ROUND_ROWS * ROUND_ROWS;
+    if (r.rows > most) r.rows = most;
+    r.count = r.rows > 0 ? (most + r.rows - 1) / r.rows : 0;
+    return r;
+}
+
+/* Returns the sums of the results of the rows that one round sends. */
+static mega_tensor moe_round(const mega_builder *b, const moe_layer *l, const mega_experts *e, int64_t round)
+{
+    mega_graph *g = b->graph;
+    const mega_axis *ep = &b->layout->ep;
+    const mega_expert_places sent = mega_op_expert_send(g, l->choice, &l->order, &l->rounds, round);
+    const mega_expert_received_result got = mega_op_expert_received(g, l->firsts, &l->rounds, round);
+    const mega_expert_places here = mega_op_expert_order(g, got.choice, e->num_experts / ep->size);
+    const mega_experts experts = {e->num_experts, here};
+    const mega_tensor needed = round > 0 ? got.needed : mega_none();
+    const mega_tensor received = mega_op_all_to_all(g, mega_op_expert_rows(g, l->x, &sent), needed, ep);
+    const mega_tensor y = l->expert(b, &experts, mega_op_expert_rows(g, received, &here), l->self);
+    const mega_tensor back = mega_op_expert_combine(g, y, mega_none(), &here);
+    return mega_op_expert_combine(g, mega_op_all_to_all(g, back, needed, ep), l->weight, &sent);
+}
+
+/* Of rounds after the first, which are seldom needed, nothing is kept: their backward computes them again. */
+static mega_tensor moe_over_ranks(const mega_builder *b, const moe_layer *l, const mega_experts *e)
+{
+    mega_tensor sum = moe_round(b, l, e, 0);
+    for (int64_t round = 1; round < l->rounds.count; round++) {
+        mega_recompute_begin(b);
+        const mega_tensor part = moe_round(b, l, e, round);
+        mega_recompute_end(b);
+        sum = mega_op_add(b->graph, sum, part);
+    }
+    return sum;
+}
+
+static bool moe_fits_ranks(const mega_builder *b, const char *name, const mega_moe_options *o)
+{
+    const int ep = experts_axis(b, o->num_experts).size;
+    if (!(o->buffer_factor >= 0.0 && isfinite(o->buffer_factor)))
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                        "buffer_factor %g; expected a number above 0, or 0 for 1.5",
+                                        layer_shown(o->buffer_factor)));
+    else if (o->num_experts % ep != 0)
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                        "%lld experts over %d ranks of ep; expected a multiple of the ranks "
+                                        "(--expert-model-parallel-size)",
+                                        (long long)o->num_experts, ep));
+    return mega_graph_status(b->graph) == MEGA_OK;
+}
+
+/* ---- the layer ---- */
+
+/* Returns the sums of the results of each token's experts, which are partial sums over tp. */
+static mega_tensor moe_experts(const mega_builder *b, const mega_moe_options *o, moe_layer *l)
+{
+    mega_graph *g = b->graph;
+    l->order = mega_op_expert_order(g, l->choice, o->num_experts);
+    const mega_experts experts = {o->num_experts, l->order};
+    const mega_axis ep = experts_axis(b, o->num_experts);
+    if (!mega_axis_has_others(&ep)) {
+        const mega_tensor y = l->expert(b, &experts, mega_op_expert_rows(g, l->x, &l->order), l->self);
+        return mega_op_expert_combine(g, y, l->weight, &l->order);
+    }
+    if (mega_graph_status(g) != MEGA_OK) return mega_none();
+    l->rounds = moe_rounds(b, l->choice, o);
+    l->firsts = mega_op_gather_firsts(g, l->order.first, &b->layout->ep);
+    return moe_over_ranks(b, l, &experts);
+}
+
 mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, const mega_moe_options *options,
                      mega_expert_function *expert, const void *self, mega_router_result *out_router)
 {
     mega_graph *g = b->graph;
     char router[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
     if (out_router != NULL) *out_router = (mega_router_result){{0}, {0}, {0}, {0}};
-    if (!moe_is_described(b, name, options, expert)) return mega_none();
+    if (!moe_is_described(b, name, options, expert) || !moe_fits_ranks(b, name, options)) return mega_none();
     snprintf(router, sizeof router, "%s.gate", name);
     const mega_router_result r = moe_route(b, options->router_name != NULL ? options->router_name : router, x, options);
     const mega_scope s = mega_scope_enter(g, "%s", name);
-    const mega_experts experts = {options->num_experts, mega_op_expert_order(g, r.choice, options->num_experts)};
-    const mega_tensor rows = mega_op_expert_rows(g, layer_to_cut_weights(b, x), &experts.at);
-    const mega_tensor y = expert(b, &experts, rows, self);
-    /* y are partial sums over tp, so that the gradient of the weights is one too. With sequence parallelism the gather
-     * of the logits adds it up. */
-    const mega_tensor weight = layer_has_slab(b) ? r.weight : mega_op_copy_to_group(g, r.weight, &b->layout->tp);
-    const mega_tensor sum = layer_from_cut_weights(b, mega_op_expert_combine(g, y, weight, &experts.at));
+    moe_layer l = {.x = layer_to_cut_weights(b, x), .choice = r.choice, .expert = expert, .self = self};
+    /* The results of experts are partial sums over tp, so that the gradient of the weights is one too. With sequence
+     * parallelism the gather of the logits adds it up. */
+    l.weight = layer_has_slab(b) ? r.weight : mega_op_copy_to_group(g, r.weight, &b->layout->tp);
+    const mega_tensor sum = layer_from_cut_weights(b, moe_experts(b, options, &l));
     mega_scope_leave(g, s);
     if (out_router != NULL) *out_router = r;
     return sum;

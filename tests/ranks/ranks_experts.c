@@ -1,11 +1,15 @@
 /* Tests what layers of experts do over ranks of expert parallelism. Usage: ranks_experts
  *
  * The op all_to_all, forward and backward, in each type: every element must come from the place that its position
- * says. */
-#include "megalith/builder.h"
+ * says. And the layer mega_moe: each rank has tokens of its own and a share of the experts. Its result, the gradient of
+ * its input and those of the router must be those of a layer that has all experts on this rank; the gradients of an
+ * expert, the sums of theirs over the ranks. */
+#include "megalith/experts.h"
+#include "megalith/philox.h"
 #include "megalith/program.h"
 #include "rank.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +106,180 @@ static void check_op(const mega_layout *layout, mega_world *world, mega_dtype t,
     mega_program_destroy(p);
 }
 
+/* ---- the layer ---- */
+
+enum { C = 16, HIDDEN = 12 };
+
+/* Which experts tokens choose: whatever their numbers say, on every rank each expert as often, all the last one first,
+ * all but the second one. */
+typedef enum choices { AT_RANDOM, EVENLY, ONE_FIRST, ALL_BUT_ONE } choices;
+
+static const struct layer_case {
+    const char *name;
+    int experts, slots, tokens;
+    double factor;
+    choices how;
+    int exchanges_2, exchanges_4; /* of a forward on 2 and 4 ranks; 0: any number */
+} cases[] = {{"at random", 8, 2, 24, 0, AT_RANDOM, 0, 0},
+             {"small buffer", 8, 2, 24, 0.3, AT_RANDOM, 0, 0},
+             {"evenly", 8, 1, 32, 1, EVENLY, 2, 2},
+             {"all to one expert", 8, 1, 32, 1, ONE_FIRST, 4, 8},
+             {"one expert first, small buffer", 8, 3, 24, 0.3, ONE_FIRST, 0, 0},
+             {"an expert without tokens", 8, 2, 24, 1, ALL_BUT_ONE, 0, 0},
+             {"every expert", 4, 4, 8, 0, AT_RANDOM, 2, 2},
+             {"an expert a rank", 4, 2, 8, 0, AT_RANDOM, 0, 2},
+             {"one token", 8, 2, 1, 0, AT_RANDOM, 2, 2}};
+
+typedef struct run {
+    mega_layout *layout;
+    mega_params *params;
+    mega_program *program;
+    mega_dtype dtype;
+} run;
+
+static double number(uint32_t what, int64_t i)
+{
+    const mega_philox r = mega_philox4x32((mega_philox){{(uint32_t)i, what, 0, 0}}, 3, 4);
+    return (double)r.v[0] / 4294967296.0 - 0.5;
+}
+
+static double real(const void *x, mega_dtype t, int64_t i)
+{
+    return t == MEGA_F64 ? ((const double *)x)[i] : (double)((const float *)x)[i];
+}
+
+static void set_real(void *x, mega_dtype t, int64_t i, double v)
+{
+    if (t == MEGA_F64) ((double *)x)[i] = v;
+    else
+        ((float *)x)[i] = (float)v;
+}
+
+static mega_tensor expert(const mega_builder *b, const mega_experts *e, mega_tensor x, const void *self)
+{
+    const mega_linear_options no_bias = {.no_bias = true};
+    (void)self;
+    x = mega_activation(b, mega_experts_column_linear(b, e, "experts.#.up", x, HIDDEN, NULL), MEGA_ACT_SILU);
+    return mega_experts_row_linear(b, e, "experts.#.down", x, C, &no_bias);
+}
+
+static void describe(run *r, const struct layer_case *c, mega_world *world)
+{
+    mega_builder b = {.layout = r->layout, .samples = 1, .positions = c->tokens, .path = "m"};
+    const int64_t dim[2] = {c->tokens, C}, experts = c->experts;
+    need(mega_graph_create(r->dtype, r->params, r->layout, &b.graph));
+    const mega_tensor x = mega_graph_input(b.graph, "x", r->dtype, 2, dim);
+    mega_graph_want_gradient(b.graph, x, "dx");
+    const mega_moe_options o = {
+        .num_experts = experts,
+        .buffer_factor = c->factor,
+        .router = {.route = {.score = MEGA_ROUTE_SOFTMAX, .choices = c->slots, .normalized = true},
+                   .choice_bias = mega_graph_input(b.graph, "choice_bias", r->dtype, 1, &experts)}};
+    const mega_tensor y = mega_moe(&b, "moe", x, &o, expert, NULL, NULL);
+    mega_graph_output(b.graph, y, "y");
+    mega_graph_seed_gradient(b.graph, y, "dy");
+    need(mega_params_place(r->params, r->dtype, 0));
+    need(mega_params_allocate(r->params, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
+    const mega_program_options p = {.backend = r->dtype == MEGA_F64 ? MEGA_BACKEND_PLAIN : MEGA_BACKEND_CPU,
+                                    .differentiate = true,
+                                    .name = c->name,
+                                    .world = world};
+    need(mega_program_build(b.graph, &p, &r->program));
+    need(mega_program_allocate(r->program));
+}
+
+/* Sets parameters by their names, and inputs by this rank. */
+static void fill(const run *r, const struct layer_case *c)
+{
+    for (int i = 0; i < mega_params_count(r->params); i++) {
+        const mega_param *p = mega_params_get(r->params, i);
+        for (int64_t k = 0; k < p->count; k++)
+            set_real(mega_params_master(r->params, i), r->dtype, k, number(mega_name_hash(p->name), k));
+    }
+    const int gate = mega_params_find(r->params, "m.moe.gate.weight");
+    for (int64_t e = 0; e < c->experts; e++) /* expert e reads channel e */
+        set_real(mega_params_master(r->params, gate), r->dtype, e * C + e, 10.0);
+    for (int64_t i = 0; i < (int64_t)c->tokens * C; i++) {
+        const bool is_chosen = c->how == EVENLY && i % C == i / C % c->experts;
+        const int64_t at = (int64_t)ep.rank * c->tokens * C + i;
+        set_real(mega_program_tensor(r->program, "x", 0), r->dtype, i, number(1, at) + (is_chosen ? 5.0 : 0.0));
+        set_real(mega_program_tensor(r->program, "dy", 0), r->dtype, i, number(2, at));
+    }
+    for (int64_t e = 0; e < c->experts; e++) {
+        const bool is_first = c->how == ONE_FIRST && e == c->experts - 1, is_last = c->how == ALL_BUT_ONE && e == 1;
+        set_real(mega_program_tensor(r->program, "choice_bias", 0), r->dtype, e, is_first ? 1e3 : is_last ? -1e3 : 0.0);
+    }
+}
+
+/* Computes a case, over the ranks of ep or on this rank alone. Returns the exchanges of its forward. */
+static int open_run(run *r, const struct layer_case *c, mega_world *world, mega_dtype dtype)
+{
+    *r = (run){.dtype = dtype};
+    need(mega_layout_create(world, &(mega_layout_sizes){.ep = ep.size * (world != NULL)}, &r->layout));
+    need(mega_params_create(r->layout, &r->params));
+    describe(r, c, world);
+    mega_step_block *step = mega_program_step_block(r->program);
+    step->loss_factor = 1.0;
+    step->first_micro_batch = step->last_micro_batch = true;
+    fill(r, c);
+    const uint64_t before = mega_comm_sequence(r->layout->ep.comm);
+    need(mega_program_forward(r->program, 0));
+    const uint64_t after = mega_comm_sequence(r->layout->ep.comm);
+    need(mega_program_backward(r->program, 0));
+    return (int)(after - before);
+}
+
+static void close_run(run *r)
+{
+    mega_program_destroy(r->program);
+    mega_params_destroy(r->params);
+    mega_layout_destroy(r->layout);
+}
+
+static void expect_near(const struct layer_case *c, const char *what, const run *r, const void *found,
+                        const void *expected, int64_t count)
+{
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double e = real(expected, r->dtype, i), d = real(found, r->dtype, i) - e;
+        apart += d * d;
+        size += e * e;
+    }
+    const double relative = sqrt(apart / (size > 0 ? size : 1));
+    if (relative <= (r->dtype == MEGA_F64 ? 1e-12 : 1e-5)) return;
+    fprintf(stderr, "%s, rank %d of %d, %s: %s is %.3g apart\n", c->name, ep.rank, ep.size, mega_dtype_name(r->dtype),
+            what, relative);
+    exit(1);
+}
+
+static void check_layer(const struct layer_case *c, mega_world *world, mega_dtype dtype)
+{
+    static const char *const tensors[] = {"y", "dx"};
+    const int wanted = ep.size == 2 ? c->exchanges_2 : c->exchanges_4;
+    run many, one;
+    const int exchanges = open_run(&many, c, world, dtype);
+    (void)open_run(&one, c, NULL, dtype);
+    for (int i = 0; i < 2; i++)
+        expect_near(c, tensors[i], &many, mega_program_tensor(many.program, tensors[i], 0),
+                    mega_program_tensor(one.program, tensors[i], 0), (int64_t)c->tokens * C);
+    for (int i = 0; i < mega_params_count(one.params); i++) {
+        const mega_param *p = mega_params_get(one.params, i);
+        const int own = mega_params_find(many.params, p->name);
+        const bool is_expert = strstr(p->name, "experts") != NULL;
+        void *grad = mega_params_grad(one.params, i);
+        if (is_expert) need(mega_comm_all_reduce(ep.comm, p->name, grad, p->count, dtype, MEGA_REDUCE_SUM));
+        if (own >= 0) expect_near(c, p->name, &many, mega_params_grad(many.params, own), grad, p->count);
+        else
+            expect(is_expert, "a parameter is missing", p->name);
+    }
+    if (wanted > 0 && exchanges != wanted + 1) { /* first the numbers of rows */
+        fprintf(stderr, "%s, %d ranks: %d exchanges, expected %d\n", c->name, ep.size, exchanges, wanted + 1);
+        exit(1);
+    }
+    close_run(&many);
+    close_run(&one);
+}
+
 int main(void)
 {
     static const mega_dtype types[] = {MEGA_F64, MEGA_F32, MEGA_BF16, MEGA_F16};
@@ -113,6 +291,10 @@ int main(void)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         check_op(layout, world, types[i], MEGA_BACKEND_PLAIN);
         if (types[i] != MEGA_F64) check_op(layout, world, types[i], MEGA_BACKEND_CPU);
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_layer(&cases[i], world, MEGA_F64);
+        check_layer(&cases[i], world, MEGA_F32);
     }
     mega_layout_destroy(layout);
     mega_world_destroy(world);

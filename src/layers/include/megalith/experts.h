@@ -7,7 +7,10 @@
  *        |                     |        |
  *        +-> rows by expert [T k, C] -> expert_function -> [T k, C] -> sum over the k of each token [T, C]
  *
- * An expert is cut over tp as an MLP is; all ranks of tp compute all tokens. The conventions are those of layers.h. */
+ * An expert is cut over tp as an MLP is; all ranks of tp compute all tokens. The conventions are those of layers.h.
+ *
+ * With expert parallelism each rank of ep holds E / ep of the experts, if there are several. Their rows are sent to them and back in rounds
+ * of a fixed size, as many as the worst choices need: those that no rank needs exchange nothing. */
 #ifndef MEGALITH_EXPERTS_H
 #define MEGALITH_EXPERTS_H
 
@@ -22,6 +25,8 @@ typedef struct mega_moe_options {
     int64_t num_experts;
     mega_router_options router; /* how a token chooses, and the weights of what it chose */
     const char *router_name;    /* NULL: NAME.gate */
+    double buffer_factor;       /* over ep: the rows that a rank sends to another in a round, as a multiple of their
+                                   number if experts are chosen alike; 0: 1.5 */
 } mega_moe_options;
 
 /* The experts of a layer, and which rows each has. */
