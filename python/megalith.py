@@ -516,6 +516,7 @@ class mega_layout(_Struct):
         ("dp", mega_axis),
         ("cp", mega_axis),
         ("ep", mega_axis),
+        ("edp", mega_axis),
         ("pp_back", mega_axis),
     ]
 
@@ -996,6 +997,7 @@ class mega_param_options(_Struct):
         ("lr_scale", c_double),
         ("shard_rows", c_bool),
         ("shard_columns", c_bool),
+        ("shard_count", c_bool),
         ("blocks", c_int),
         ("part", mega_param_part * 4),
         ("num_parts", c_int),

@@ -371,6 +371,7 @@ static const rule_row rules[] = {
     {FOR_ALL, false, .command = rule_one_rank},
     {FOR_ALL, false, .general = mega_options_rule_environment},
     {FOR_TRAINING, true, .train = mega_train_rule_layout},
+    {FOR_TRAINING, true, .train = mega_train_rule_experts},
     {FOR_TRAINING, true, .train = mega_train_rule_sequence_parallel},
     {FOR_TRAINING, false, .engine = mega_engine_rule_zero},
     {FOR_TRAINING, false, .engine = mega_engine_rule_grad_accum},

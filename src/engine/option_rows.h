@@ -18,7 +18,7 @@ PART(layout)
 SETTING(layout.tp, (int)s->comm.tensor_model_parallel_size)
 SETTING(layout.pp, (int)s->comm.pipeline_model_parallel_size)
 OPTION(layout.cp)
-OPTION(layout.ep)
+SETTING(layout.ep, (int)s->comm.expert_model_parallel_size)
 OPTION(layout.planned_ranks, .range = NOT_NEGATIVE)
 OPTION(layout.planned_rank, .range = OWN)
 END_PART

@@ -234,7 +234,7 @@ static void refused(void **state)
     refuse_yaml("mixed_precision: fp8\ndistributed_type: NO\n", "", "fp8");
     refuse_yaml("deepspeed_config:\n  offload_param_device: nvme\ndistributed_type: DEEPSPEED\n", "",
                 "\"deepspeed_config.offload_param_device\" (PATH, line 2): \"nvme\" is not implemented");
-    refuse_yaml(BLOCK "  megatron_lm_expert_model_parallel_size: 2\n", "", "2 is not implemented yet: leave it at 1");
+    refuse_yaml(BLOCK "  megatron_lm_expert_model_parallel_size: 2\n", "", "does not divide the 1 data-parallel rank");
     refuse_yaml("a: 1\n\tb: 2\n", "", "PATH, line 2: ");
     refuse_yaml(MEGATRON "num_processes: 4\nnum_processes: 2\n", "",
                 "PATH, line 3: \"num_processes\" stands twice, first on line 2");

@@ -134,6 +134,7 @@ static const struct {
     {"max_shard_size", "max-shard-size", "7M", "\"8M\""},
     {"tensor_model_parallel_size", "tensor-model-parallel-size", "2", "4"},
     {"pipeline_model_parallel_size", "pipeline-model-parallel-size", "2", "4"},
+    {"expert_model_parallel_size", "expert-model-parallel-size", "2", "4"},
     {"distributed_backend", "distributed-backend", "gloo", "\"nccl\""},
     {"distributed_timeout_minutes", "distributed-timeout-minutes", "2", "3.5"},
     {"ddp_impl", "DDP-impl", "torch", "\"local\""},

@@ -5,6 +5,7 @@ static mega_layout_sizes sizes_of(const mega_train_options *cfg, int rank)
 {
     return (mega_layout_sizes){.tp = (int)cfg->engine.comm.tensor_model_parallel_size,
                                .pp = (int)cfg->engine.comm.pipeline_model_parallel_size,
+                               .ep = (int)cfg->engine.comm.expert_model_parallel_size,
                                .planned_ranks = (int)cfg->engine.world_size,
                                .planned_rank = rank};
 }
@@ -58,6 +59,12 @@ void train_plan_layout(const trainer *t, mega_buffer *out)
     if (l->world.size == 1) return;
     mega_buffer_printf(out, "layout       %s ranks: tensor %d x pipeline %d x data %d\n",
                        train_grouped(a, sizeof a, l->world.size), l->tp.size, l->pp.size, l->dp.size);
+    if (l->ep.size > 1)
+        mega_buffer_printf(
+            out,
+            "experts      each rank of data has 1/%d of those of a layer (expert %d); %d rank%s the same "
+            "ones\n",
+            l->ep.size, l->ep.size, l->edp.size, l->edp.size == 1 ? " has" : "s have");
     mega_buffer_printf(out,
                        "shown        rank %d: tensor %d, pipeline %d, data %d of them (--rank shows another); memory, "
                        "programs and instructions are those of this rank\n",

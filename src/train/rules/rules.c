@@ -170,3 +170,17 @@ void mega_train_rule_layout(mega_train_options *cfg)
                              mega_options_origin(cfg->engine.options, "ffn_hidden_size"),
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"));
 }
+
+void mega_train_rule_experts(mega_train_options *cfg)
+{
+    const int64_t ep = cfg->engine.comm.expert_model_parallel_size, dp = cfg->engine.data_parallel_size;
+    char valid[160];
+    if (ep <= 1) return; /* its range check reports 0 */
+    if (dp % ep == 0) return;
+    mega_options_divisors(dp, ep, valid, sizeof valid);
+    mega_options_mistake(cfg->engine.options,
+                         "%s does not divide the %lld data-parallel rank%s, which divide the experts among them; sizes "
+                         "that do: %s",
+                         mega_options_origin(cfg->engine.options, "expert_model_parallel_size"), (long long)dp,
+                         dp == 1 ? "" : "s", valid);
+}

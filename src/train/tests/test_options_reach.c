@@ -228,6 +228,7 @@ static const check checks[] = {
     REACHES("world-size", "--world-size 6", 6, engine.layout.planned_ranks),
     REACHES("rank", "--world-size 6 --rank 5", 5, engine.layout.planned_rank),
     REACHES("tensor-model-parallel-size", "--world-size 2 --tensor-model-parallel-size 2", 2, engine.layout.tp),
+    REACHES("expert-model-parallel-size", "--world-size 2 --expert-model-parallel-size 2", 2, engine.layout.ep),
     REACHES("pipeline-model-parallel-size", STAGES, 2, engine.layout.pp),
     REACHES("zero-stage", "--world-size 2 --zero-stage 3", 3, engine.zero_stage),
     REACHES("use-distributed-optimizer", "--world-size 2 --use-distributed-optimizer", 1, engine.zero_stage),

@@ -17,7 +17,7 @@ typedef enum mega_distributed_backend {
 } mega_distributed_backend;
 
 typedef struct mega_comm_options {
-    int64_t tensor_model_parallel_size, pipeline_model_parallel_size;
+    int64_t tensor_model_parallel_size, pipeline_model_parallel_size, expert_model_parallel_size;
     mega_distributed_backend distributed_backend;
     double distributed_timeout_minutes;
 } mega_comm_options;
