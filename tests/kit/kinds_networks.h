@@ -74,7 +74,7 @@ static const mega_network_shape experts = {
     .activation = MEGA_ACT_SILU,
     .gated = true,
     .untied = true,
-    .experts = {.count = 6, .choices = 2, .hidden = 12, .normalized = true, .dense = {2}}};
+    .experts = {.count = 8, .choices = 2, .hidden = 12, .normalized = true, .dense = {2}}};
 static const mega_family_names fused_names = {.root = "",
                                               .block = "block.%d",
                                               .end = "",

@@ -6,8 +6,8 @@
  *   ranks_kinds list [MODEL]          prints rows, "RANKS MODEL SETTING…" each; any two settings of a model meet in
  *                                     some row
  *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
- *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [chunks=2] [cut=before|in|after] [zero=1|2|3] [recompute=1|2]
- *               [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
+ *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [ep=2] [chunks=2] [cut=before|in|after] [zero=1|2|3]
+ *               [recompute=1|2] [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
  *
  *   gpt      with dropout
  *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy metric
@@ -20,7 +20,7 @@
  *            queries and keys, windows in some layers, soft-caps of scores and logits, a head of its own; dropout
  *   parallel model/block.c with ALiBi, one key/value head whose rows are in one tensor with those of the queries, a
  *            norm of the embedding, both branches after one norm, a bias of the head
- *   experts  model/block.c with experts in three of four layers, rotary positions, RMS norms; dropout
+ *   experts  model/block.c with experts in three of four layers, which ep divides, rotary positions, RMS norms; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -54,7 +54,7 @@ enum { TARGET = 12, BATCH = 8, STEPS = 3, VALUES = 2 };
 
 /* ---- the list of models ---- */
 
-enum { FOUR_RANKS, ENCODER, T5 }; /* which rows */
+enum { FOUR_RANKS, EXPERTS, ENCODER, T5 }; /* which rows */
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
@@ -71,7 +71,7 @@ static const struct {
               {"decoder", ROWS(decoder), false, NULL, FOUR_RANKS},
               {"modern", NULL, 0, false, &modern, FOUR_RANKS},
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
-              {"experts", NULL, 0, false, &experts, FOUR_RANKS},
+              {"experts", NULL, 0, false, &experts, EXPERTS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},
@@ -84,7 +84,7 @@ enum { MODELS = sizeof models / sizeof *models };
 enum { CUT_ANYWHERE, CUT_BEFORE, CUT_IN, CUT_AFTER, CUTS };
 
 typedef struct setting {
-    int model, tp, sp, pp, chunks, zero, recompute, precision, micro, refused, cut;
+    int model, tp, sp, pp, ep, chunks, zero, recompute, precision, micro, refused, cut;
 } setting;
 
 static const struct {
@@ -118,11 +118,17 @@ static void read_word(setting *s, const char *word)
         int *out;
         const char *const *words; /* NULL: a number */
         int count;
-    } settings[] = {{"tp", &s->tp, NULL, 0},       {"sp", &s->sp, NULL, 0},
-                    {"pp", &s->pp, NULL, 0},       {"chunks", &s->chunks, NULL, 0},
-                    {"zero", &s->zero, NULL, 0},   {"recompute", &s->recompute, NULL, 0},
-                    {"micro", &s->micro, NULL, 0}, {"refused", &s->refused, NULL, 0},
-                    {"cut", &s->cut, cuts, CUTS},  {"precision", &s->precision, types, PRECISIONS}};
+    } settings[] = {{"tp", &s->tp, NULL, 0},
+                    {"sp", &s->sp, NULL, 0},
+                    {"ep", &s->ep, NULL, 0},
+                    {"pp", &s->pp, NULL, 0},
+                    {"chunks", &s->chunks, NULL, 0},
+                    {"zero", &s->zero, NULL, 0},
+                    {"recompute", &s->recompute, NULL, 0},
+                    {"micro", &s->micro, NULL, 0},
+                    {"refused", &s->refused, NULL, 0},
+                    {"cut", &s->cut, cuts, CUTS},
+                    {"precision", &s->precision, types, PRECISIONS}};
     const char *names[sizeof settings / sizeof *settings];
     const char *is = strchr(word, '=');
     char name[32];
@@ -135,7 +141,7 @@ static void read_word(setting *s, const char *word)
 /* text: the model, and settings. */
 static setting read_setting(const char *text)
 {
-    setting s = {.tp = 1, .pp = 1, .chunks = 1, .micro = 2};
+    setting s = {.tp = 1, .pp = 1, .ep = 1, .chunks = 1, .micro = 2};
     char copy[256], *rest = NULL;
     snprintf(copy, sizeof copy, "%s", text);
     const char *word = strtok_r(copy, " ", &rest);
@@ -146,26 +152,29 @@ static setting read_setting(const char *text)
 
 /* ---- rows of settings ---- */
 
-enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, FACTORS };
+enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, IN_EXPERTS, FACTORS };
 static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_TENSOR] = {"", "tp=2", "tp=2 sp=1"},
     [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2", "pp=4", "pp=2 cut=before", "pp=2 cut=in", "pp=2 cut=after",
                    "pp=4 cut=in"},
-    [IN_DATA] = {"", ""}, /* determines the number of ranks */
+    [IN_DATA] = {"", "", ""}, /* determines the number of ranks */
     [IN_ZERO] = {"", "zero=1", "zero=2", "zero=3"},
     [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
     [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
-    [IN_MICRO] = {"micro=2", "micro=4"}};
+    [IN_MICRO] = {"micro=2", "micro=4"},
+    [IN_EXPERTS] = {"", "ep=2", "ep=4"}};
+static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4};
 static const struct {
     int ranks, chunks;
 } stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
-/* The levels of IN_STAGES that a kind has, and the most ranks of its rows. */
+/* The levels of IN_STAGES, of IN_DATA and of IN_EXPERTS that a kind has, and the most ranks of its rows. */
 static const struct {
-    uint32_t stages;
+    uint32_t stages, data, experts;
     int ranks;
-} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 4},
-             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 8},
-             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 8}};
+} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 4},
+             [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 4},
+             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 8},
+             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 typedef struct listed_row {
@@ -177,13 +186,16 @@ typedef struct listed_row {
 static int ranks_of(const int *level)
 {
     return (level[IN_TENSOR] > 0 ? 2 : 1) * (level[IN_STAGES] > 0 ? stages[level[IN_STAGES]].ranks : 1) *
-           (level[IN_DATA] > 0 ? 2 : 1);
+           (level[IN_DATA] > 0 ? data_ranks[level[IN_DATA]] : 1);
 }
 
 static bool allows(const cover_row *r)
 {
     const int *level = r->level;
-    const int together = (level[IN_DATA] > 0 ? 2 : 1) * (level[IN_MICRO] > 0 ? 4 : 2);
+    const int data = level[IN_DATA] == COVER_ANY ? 4 : data_ranks[level[IN_DATA]];
+    const int together = (level[IN_DATA] > 0 ? data : 1) * (level[IN_MICRO] > 0 ? 4 : 2);
+    if (level[IN_EXPERTS] > 0 && data % expert_ranks[level[IN_EXPERTS]] != 0) return false;
+    if (together > BATCH) return false;
     if (ranks_of(level) > kinds[models[listed].kind].ranks) return false;
     if (models[listed].all_rows && level[IN_TENSOR] == 2) return false;
     if (ranks_of(level) == 8 && level[IN_PRECISION] > 1) return false; /* 8 ranks are compared to 1e-8 or 1e-5 */
@@ -196,8 +208,10 @@ static int make_rows(int model, listed_row out[COVER_ROWS + 1])
 {
     static cover c; /* large */
     c = (cover){.factors = FACTORS,
-                .levels = {3, COVER_LEVELS, 2, 4, 3, 4, 2},
-                .use = {[IN_STAGES] = kinds[models[model].kind].stages},
+                .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 3},
+                .use = {[IN_STAGES] = kinds[models[model].kind].stages,
+                        [IN_DATA] = kinds[models[model].kind].data,
+                        [IN_EXPERTS] = kinds[models[model].kind].experts},
                 .wanted = ~0U,
                 .allows = allows};
     listed = model;
@@ -274,7 +288,7 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
     o.compute = precisions[s->precision].dtype;
     o.loss_scale.fixed = 1024; /* of fp16 */
     o.world = world;
-    o.layout = (mega_layout_sizes){.tp = tp, .pp = pp};
+    o.layout = (mega_layout_sizes){.tp = tp, .pp = pp, .ep = alone ? 1 : s->ep};
     o.stage_programs = alone ? 1 : s->chunks;
     o.batch.micro_step = (int64_t)micro * (mega_world_size(world) / tp / pp);
     o.zero_stage = alone ? 0 : s->zero;
