@@ -1005,6 +1005,7 @@ class mega_param_options(_Struct):
         ("padding_rows", c_int64),
         ("file_dims", c_int),
         ("file_dim", c_int64 * 4),
+        ("is_stacked", c_bool),
         ("partial_gradients", c_bool),
         ("whole_gradients", c_bool),
         ("is_frozen", c_bool),

@@ -64,12 +64,12 @@ int64_t mega_state_held(const mega_state_tensor *t, int64_t *width)
 bool mega_state_is_in_order(const mega_state_tensor *t)
 {
     const cut c = cut_of(t);
-    return c.count == 1 && c.stretch[0].runs == 1 && mega_param_file_rows(t->param, t->file) == 0;
+    return c.count == 1 && c.stretch[0].runs == 1 && !mega_param_shares_file(t->param, t->file);
 }
 
 bool mega_state_is_shared(const mega_state_tensor *a, const mega_state_tensor *b)
 {
-    return mega_param_file_rows(a->param, a->file) > 0 && strcmp(a->name, b->name) == 0;
+    return mega_param_shares_file(a->param, a->file) && strcmp(a->name, b->name) == 0;
 }
 
 static int64_t piece_between(int64_t x, int64_t low, int64_t high)

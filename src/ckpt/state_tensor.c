@@ -29,6 +29,11 @@ void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_s
     mega_param_file_shape(p, t->file, shape);
     *out = (mega_st_entry){.name = t->name, .dtype = mega_st_dtype_from_mega(file), .num_dims = p->num_dims};
     for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)shape[turned ? 1 - d : d];
+    if (p->stack_of > 0) {
+        for (int d = p->num_dims; d > 0; d--) out->shape[d] = out->shape[d - 1];
+        out->shape[0] = (uint64_t)p->stack_of;
+        out->num_dims = p->num_dims + 1;
+    }
     if (p->file_dims == 0) return;
     out->num_dims = p->file_dims;
     for (int d = 0; d < p->file_dims; d++) out->shape[d] = (uint64_t)p->file_dim[d];
@@ -125,6 +130,14 @@ static int64_t rows_in(size_t bytes, int64_t run, size_t size, int64_t least, in
     return n < rows ? n : rows;
 }
 
+/* Returns how many elements of the tensor in the file are before the place of this parameter in a stack. */
+static int64_t stack_before(const mega_state_tensor *t)
+{
+    int64_t rows, cols;
+    mega_state_extent(t, &rows, &cols);
+    return t->param->stack_at * rows * cols;
+}
+
 /* Writes rows of the file, of each of which the piece holds `run` elements. */
 static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, const mega_state_piece *p,
                                mega_state_sink *sink, void *user)
@@ -135,7 +148,7 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
     mega_state_extent(t, &whole_rows, &whole_cols);
     const int64_t rows = turned ? p->real_cols : p->real_rows, run = turned ? p->real_rows : p->real_cols;
     const int64_t pitch = turned ? whole_rows : whole_cols;
-    const int64_t corner = turned ? p->col * pitch + p->row : p->row * pitch + p->col;
+    const int64_t corner = stack_before(t) + (turned ? p->col * pitch + p->row : p->row * pitch + p->col);
     const bool converts = turned || acc != file || (in_place && p->pitch != run);
     mega_state_runs runs = {corner * (int64_t)size, rows, run * (int64_t)size, pitch * (int64_t)size};
     device_window w = {.space = NULL};
@@ -214,8 +227,9 @@ void mega_state_tensor_span(const mega_state_tensor *t, size_t file_size, size_t
         last = row + rows > last ? row + rows : last;
     }
     const size_t row_bytes = (size_t)(turned ? whole_rows : whole_cols) * file_size;
-    *begin = last > 0 ? (size_t)first * row_bytes : 0;
-    *end = (size_t)last * row_bytes;
+    const size_t before = last > 0 ? (size_t)stack_before(t) * file_size : 0;
+    *begin = last > 0 ? before + (size_t)first * row_bytes : 0;
+    *end = before + (size_t)last * row_bytes;
 }
 
 /* Transposes columns of the file into rows [begin, end) of the memory, in blocks that fit into the L1 cache. `to` is
@@ -259,9 +273,10 @@ static void fill_rows(const mega_state_tensor *t, mega_dtype acc, const mega_saf
             memset(to + (size_t)(r * pitch) * acc_size, 0, (size_t)p->cols * acc_size);
     if (end > p->real_rows) end = p->real_rows; /* the rest is padding */
     if (begin >= end || p->real_cols == 0) return;
-    const uint8_t *at = from->data + (size_t)((p->row + begin) * whole_cols + p->col) * size;
+    const uint8_t *own = from->data + (size_t)stack_before(t) * size;
+    const uint8_t *at = own + (size_t)((p->row + begin) * whole_cols + p->col) * size;
     if (mega_state_turned(t->param)) {
-        read_turned(t, acc, from->data, file, p, begin, end, to, pitch);
+        read_turned(t, acc, own, file, p, begin, end, to, pitch);
     } else if (acc == file && pitch == whole_cols && (p->real_cols == whole_cols || end - begin == 1)) {
         mega_state_copy(to, at, (size_t)((end - begin - 1) * whole_cols + p->real_cols) * size);
     } else {

@@ -148,13 +148,15 @@ static mega_status param_find(const mega_engine *e, const char *call, const char
     t.file = -1;
     if (index < 0) index = mega_params_find_file(mega_engine_whole(e), name, &t.file);
     if (index < 0) return no_such_param(e, call, name);
-    if (t.file >= 0 && mega_param_file_rows(mega_params_get(mega_engine_whole(e), index), t.file) > 0)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "%s: the rows of \"%s\" are in several parameters, as tp does not divide the key/value heads; "
-                         "ask for those by their names, such as \"%s\"",
-                         call, name, mega_params_get(mega_engine_whole(e), index)->name);
-    MEGA_TRY(param_find_kind(e, call, what, &t.kind, &moment));
     t.param = mega_params_get(mega_engine_whole(e), index);
+    if (t.file >= 0 && mega_param_shares_file(t.param, t.file))
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "%s: the numbers of \"%s\" are in several parameters, %s; ask for those by their names, such "
+                         "as \"%s\"",
+                         call, name,
+                         t.param->stack_of > 0 ? "one an expert" : "as tp does not divide the key/value heads",
+                         t.param->name);
+    MEGA_TRY(param_find_kind(e, call, what, &t.kind, &moment));
     param_bind(e, moment, &t);
     if (count != t.real[0] * t.real[1])
         return MEGA_MISTAKE("%s: %s has %lld elements (%lld x %lld), count is %lld", call, name,

@@ -52,8 +52,8 @@ static bool add_tensors(saved_tensors *l, const mega_engine *e, const char *pref
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)) && done; i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
         for (int f = 0; f < mega_param_num_files(p) && done && has_moment(e, p, moment); f++)
-            done = mega_param_file_rows(p, f) > 0 ? add_shared(l, e, i, f, prefix, moment)
-                                                  : add_tensor(l, e, p, f, prefix, moment);
+            done = mega_param_shares_file(p, f) ? add_shared(l, e, i, f, prefix, moment)
+                                                : add_tensor(l, e, p, f, prefix, moment);
     }
     return done;
 }

@@ -139,7 +139,8 @@ static bool is_default(const mega_param_options *o)
     return o->init == MEGA_INIT_FAN_IN && o->init_std == 0 && o->decay == MEGA_DECAY_DEFAULT && o->lr_scale == 0 &&
            !o->shard_rows && !o->shard_columns && !o->shard_count && o->blocks == 0 && o->num_parts == 0 &&
            !o->transposed_in_file && o->padding_rows == 0 && !o->partial_gradients && !o->whole_gradients &&
-           !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0;
+           !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0 &&
+           !o->is_stacked;
 }
 
 static bool is_part_given(const mega_param_options *o)
@@ -285,6 +286,9 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
         return mega_none();
     }
     mega_status st = make_record(b, name, rows, columns, options, &r);
+    if (st == MEGA_OK && options->is_stacked)
+        st = MEGA_MISTAKE("parameter %s: is_stacked of one parameter; expected it of mega_builder_params",
+                          r.record.name);
     if (st == MEGA_OK) st = builder_request(b, &r, !is_default(options), &index);
     mega_graph_fail(g, st);
     return mega_graph_param(g, index);
@@ -292,11 +296,15 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
 
 /* ---- several parameters as one tensor ---- */
 
-/* Writes the name with the number in place of #. */
+/* Writes the name with the number in place of #, which that of one parameter alone need not have. */
 static mega_status builder_put_number(const mega_builder *b, char out[MEGA_PARAM_NAME], const char *name,
-                                      int64_t number)
+                                      int64_t number, bool is_alone)
 {
     const char *at = strchr(name, '#');
+    if (is_alone && at == NULL && strlen(name) < MEGA_PARAM_NAME) {
+        memcpy(out, name, strlen(name) + 1);
+        return MEGA_OK;
+    }
     if (at == NULL || strchr(at + 1, '#') != NULL)
         return MEGA_MISTAKE("layer \"%s\": \"%s\" is the name of several parameters; expected one # in it, in place of "
                             "which each has its number",
@@ -321,15 +329,16 @@ static mega_status request_numbered(const mega_builder *b, const numbered *n, in
     mega_param_options o = *options;
     char own[MEGA_PARAM_NAME], file[MEGA_PARAM_PARTS][MEGA_PARAM_NAME];
     requested r;
-    MEGA_TRY(builder_put_number(b, own, n->name, number));
+    MEGA_TRY(builder_put_number(b, own, n->name, number, n->all == 1));
     for (int i = 0; i < o.num_parts && i < MEGA_PARAM_PARTS; i++) {
         if (o.part[i].file == NULL || strchr(o.part[i].file, '#') == NULL) continue;
-        MEGA_TRY(builder_put_number(b, file[i], o.part[i].file, number));
+        MEGA_TRY(builder_put_number(b, file[i], o.part[i].file, number, false));
         o.part[i].file = file[i];
     }
     MEGA_TRY(make_record(b, own, rows, columns, &o, &r));
     r.record.joins_next = number % n->count > 0;
     if (n->count < n->all) r.record.held_by = 1 + (int)(number / n->count);
+    if (o.is_stacked) r.record.stack_at = number, r.record.stack_of = n->all;
     return builder_request(b, &r, !is_default(options), out_index);
 }
 

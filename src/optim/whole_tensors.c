@@ -46,7 +46,8 @@ static whole_tensor tensor_of(const mega_param *p, int param, int first_part, in
 
 const char *whole_tensors_name(const mega_params *params, const whole_tensor *t)
 {
-    return mega_param_file_name(mega_params_get(params, t->param), t->file);
+    const mega_param *p = mega_params_get(params, t->param);
+    return p->stack_of > 0 ? p->name : mega_param_file_name(p, t->file); /* a stack holds several */
 }
 
 /* The first tensor of the list that is in the same tensor of the file, as Q and K with V where they are apart. */

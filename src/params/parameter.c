@@ -206,12 +206,18 @@ static mega_status keep_names(mega_params *p, mega_param *r)
     return MEGA_OK;
 }
 
-/* Whether an entry of the table is a checkpoint tensor with `rows` rows (0: there is none) that other parameters
- * share. */
-static bool shares_tensor(const mega_params *p, int32_t slot, int64_t rows)
+/* Whether an entry of the table is a checkpoint tensor that other parameters share, such as file `file` of r. */
+static bool shares_tensor(const mega_params *p, int32_t slot, const mega_param *r, int file)
 {
     const int which = (slot - 1) % NAMES;
-    return rows > 0 && which > 0 && mega_param_file_rows(&p->param[(slot - 1) / NAMES], which - 1) == rows;
+    const mega_param *first = &p->param[(slot - 1) / NAMES];
+    int64_t a[2], b[2];
+    if (which == 0 || !mega_param_shares_file(r, file) || r->stack_of != first->stack_of) return false;
+    if (r->stack_of == 0) return mega_param_file_rows(first, which - 1) == mega_param_file_rows(r, file);
+    mega_param_file_shape(r, file, a);
+    mega_param_file_shape(first, which - 1, b);
+    return a[0] == b[0] && a[1] == b[1] && r->num_dims == first->num_dims &&
+           r->transposed_in_file == first->transposed_in_file;
 }
 
 /* Checks that each name is text and unique; otherwise messages and lookups by name would be ambiguous. */
@@ -225,7 +231,7 @@ static mega_status check_names(const mega_params *p, const mega_param *r)
                                 "bytes, path included, without control characters",
                                 r->name, mega_name_escape(text, sizeof text, name), MEGA_PARAM_NAME - 1);
         const int32_t found = p->count == 0 ? 0 : p->slot[parameter_slot_of(p, name)];
-        if (found == 0 || (f >= 0 && shares_tensor(p, found, mega_param_file_rows(r, f)))) continue;
+        if (found == 0 || (f >= 0 && shares_tensor(p, found, r, f))) continue;
         return MEGA_MISTAKE(
             "parameter %s: the name %s is already used by parameter %s or by its tensor in the file; give each "
             "a name of its own",
@@ -301,7 +307,7 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
            a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->held_by == b->held_by &&
            a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum &&
-           mega_param_parts_equal(a, b);
+           a->stack_at == b->stack_at && a->stack_of == b->stack_of && mega_param_parts_equal(a, b);
 }
 
 /* Checks a request against the record that the first request declared. A parameter belongs to one program, because each

@@ -69,7 +69,7 @@ typedef struct fill {
 static double init_value_at(fill *f, const origin *o, int64_t row, int64_t col)
 {
     if (row >= o->shape[0] || col >= o->shape[1]) return 0.0; /* padding */
-    const uint64_t index = (uint64_t)(row * o->shape[1] + col);
+    const uint64_t index = (uint64_t)((f->r->stack_at * o->shape[0] + row) * o->shape[1] + col);
     switch (f->r->init) {
     case MEGA_INIT_ZERO: return 0.0;
     case MEGA_INIT_ONE: return 1.0;

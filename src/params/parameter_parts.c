@@ -55,6 +55,11 @@ int64_t mega_param_file_rows(const mega_param *r, int file)
     return 0;
 }
 
+bool mega_param_shares_file(const mega_param *r, int file)
+{
+    return r->stack_of > 0 || mega_param_file_rows(r, file) > 0;
+}
+
 void mega_param_file_shape(const mega_param *r, int file, int64_t out[2])
 {
     out[0] = r->true_shape[0];
@@ -226,6 +231,18 @@ mega_status mega_param_check_parts(const mega_param *r, int64_t ranks)
             MEGA_ERR_UNSUPPORTED,
             "parameter %s: padding of a parameter in %d parts is not implemented yet; leave padding_rows out", r->name,
             r->num_parts);
+    if (r->stack_of < 0 || r->stack_at < 0 || (r->stack_of > 0 ? r->stack_at >= r->stack_of : r->stack_at > 0))
+        return MEGA_MISTAKE("parameter %s: place %lld of a stack of %lld; expected 0 or more, below their number",
+                            r->name, LL(r->stack_at), LL(r->stack_of));
+    if (r->stack_of > 0 &&
+        (r->file_dims > 0 || r->true_shape[0] != r->shape[0] || r->part[0].of_rows > 0 || r->part[0].file == NULL))
+        return MEGA_MISTAKE("parameter %s: one of a stack in the file with %s; expected parts with the name of the "
+                            "stack, and none of the others",
+                            r->name,
+                            r->file_dims > 0                  ? "file_dims"
+                            : r->part[0].file == NULL         ? "no name of it"
+                            : r->true_shape[0] != r->shape[0] ? "padding"
+                                                              : "of_rows");
     if (r->num_files > 1 && r->file_dims > 0)
         return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                          "parameter %s: %d file_dims of %d tensors of the file; expected those of one, leave them out",

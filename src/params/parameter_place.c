@@ -177,13 +177,33 @@ static mega_status check_shared_tensor(const mega_params *p, int first, int file
                         name, (long long)rows, p->param[first].name, (long long)held);
 }
 
+/* Checks that each place of a stack in the file has one parameter: of those that a rank of ep holds. */
+static mega_status check_stack(const mega_params *p, int first, int file)
+{
+    const char *name = mega_param_file_name(&p->param[first], file);
+    const mega_param *r = &p->param[first];
+    const int64_t of = r->held_by > 0 ? r->stack_of / p->layout->ep.size : r->stack_of;
+    const int64_t begin = r->held_by > 0 ? of * (r->held_by - 1) : 0;
+    int64_t held = 0, last = 0; /* how many places have one, and the sum of their numbers */
+    for (int i = first; i < p->count; i++)
+        for (int f = 0; f < p->param[i].num_files; f++) {
+            if (p->param[i].stack_of == 0 || strcmp(mega_param_file_name(&p->param[i], f), name) != 0) continue;
+            held++;
+            last += p->param[i].stack_at - begin;
+        }
+    if (held == of && last == of * (of - 1) / 2) return MEGA_OK;
+    return MEGA_MISTAKE("tensor %s of the file has %lld places, of which parameter %s and those that share it fill "
+                        "%lld; expected each once",
+                        name, (long long)of, p->param[first].name, (long long)held);
+}
+
 static mega_status check_shared_tensors(const mega_params *p)
 {
     for (int i = 0; i < p->count; i++)
         for (int f = 0, file; f < p->param[i].num_files; f++)
-            if (mega_param_file_rows(&p->param[i], f) > 0 &&
+            if (mega_param_shares_file(&p->param[i], f) &&
                 mega_params_find_file(p, mega_param_file_name(&p->param[i], f), &file) == i)
-                MEGA_TRY(check_shared_tensor(p, i, f));
+                MEGA_TRY(p->param[i].stack_of > 0 ? check_stack(p, i, f) : check_shared_tensor(p, i, f));
     return MEGA_OK;
 }
 

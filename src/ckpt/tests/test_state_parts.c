@@ -2,6 +2,7 @@
  * equals that of one rank, byte for byte. */
 #include "ckpt_impl.h"
 #include "megalith/device_memory.h"
+#include "state_impl.h"
 #include "tiny.h"
 
 #include <stdlib.h>
@@ -134,6 +135,49 @@ static void parts_make_the_whole(void **state)
         check_cutting(&cuttings[i], MEGA_BF16);
         check_cutting(&cuttings[i], MEGA_F64);
     }
+}
+
+/* Each place of a stack has the bytes that the parameter has in a tensor of its own, and is read from there. */
+static void check_place(const cutting *c, int64_t place, int64_t places)
+{
+    const size_t count = (size_t)(c->rows * (c->cols > 0 ? c->cols : 1)), bytes = count * sizeof(float);
+    mega_param alone = record(c), p = alone;
+    p.stack_at = place, p.stack_of = places;
+    p.part[0].file = alone.part[0].file = "stack";
+    float *numbers = mega_malloc(bytes), *again = mega_calloc(count, sizeof *again);
+    mega_kit_normal(numbers, (int64_t)count, 5 + (uint32_t)place);
+    const mega_state_tensor own = {.name = "a", .param = &alone, .data = numbers},
+                            t = {.name = "a", .param = &p, .data = numbers},
+                            back = {.name = "a", .param = &p, .data = again};
+    sheet one = {mega_calloc(bytes, 1), mega_calloc(bytes, sizeof(int))},
+          all = {mega_calloc((size_t)places * bytes, 1), mega_calloc((size_t)places * bytes, sizeof(int))};
+    tiny_ok(mega_state_tensor_write(&own, MEGA_F32, MEGA_F32, put, &one));
+    tiny_ok(mega_state_tensor_write(&t, MEGA_F32, MEGA_F32, put, &all));
+    assert_memory_equal(all.bytes + (size_t)place * bytes, one.bytes, bytes);
+    for (size_t i = 0; i < (size_t)places * bytes; i++) assert_int_equal(all.seen[i], i / bytes == (size_t)place);
+    size_t begin, end;
+    mega_state_tensor_span(&t, sizeof(float), &begin, &end);
+    assert_true(begin == (size_t)place * bytes && end == begin + bytes);
+    mega_st_entry e;
+    mega_state_tensor_entry(&t, MEGA_F32, &e);
+    assert_true(e.num_dims == p.num_dims + 1 && e.shape[0] == (uint64_t)places);
+    assert_int_equal(e.shape[1], c->turned ? c->cols : c->rows);
+    assert_true(mega_state_is_shared(&t, &back) && !mega_state_is_in_order(&t) && !mega_state_is_shared(&own, &own));
+    const mega_safetensor from = {
+        .name = "a", .dtype = MEGA_ST_F32, .begin = 0, .end = (size_t)places * bytes, .data = all.bytes};
+    read_all(&back, &from);
+    assert_memory_equal(again, numbers, bytes);
+    MEGA_FREE(numbers, again);
+    MEGA_FREE(one.bytes, one.seen);
+    MEGA_FREE(all.bytes, all.seen);
+}
+
+static void a_stack_has_its_places_one_after_the_other(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cuttings / sizeof *cuttings; i++)
+        for (int64_t place = 0; place < 3 && cuttings[i].rows == cuttings[i].real_rows; place++)
+            check_place(&cuttings[i], place, 3);
 }
 
 /* ---- parameters whose rows have another order in the file, in one tensor or several ---- */
@@ -280,6 +324,7 @@ static void order_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(parts_make_the_whole),
+                                       cmocka_unit_test(a_stack_has_its_places_one_after_the_other),
                                        cmocka_unit_test(parts_lie_where_they_say), cmocka_unit_test(order_is_seen)};
     return cmocka_run_group_tests_name("parts of tensors", tests, NULL, NULL);
 }

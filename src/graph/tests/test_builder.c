@@ -115,6 +115,26 @@ static void numbered_parameters_are_one_tensor(void **state)
         assert_int_equal(file, 1);
     }
     assert_int_equal(mega_builder_params(&at, "experts.#.both.weight", 5, 2 * F, C, NULL).id, w.id);
+    const mega_param_options stacked = {.is_stacked = true,
+                                        .shard_rows = true,
+                                        .num_parts = 2,
+                                        .part = {{.file = "all", .rows = F, .stride = 2, .block = 1},
+                                                 {.file = "all", .rows = F, .first = 1, .stride = 2, .block = 1}}};
+    mega_builder_params(&at, "stacked.#", 3, 2 * F, C, &stacked);
+    need(mega_graph_status(k.b.graph));
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        int64_t shape[2];
+        snprintf(name, sizeof name, "m.h.3.stacked.%d", i);
+        const mega_param *r = mega_params_get(k.params, mega_params_find(k.params, name));
+        assert_true(r->stack_at == i && r->stack_of == 3 && mega_param_shares_file(r, 0));
+        assert_string_equal(mega_param_file_name(r, 0), "m.h.3.all");
+        mega_param_file_shape(r, 0, shape);
+        assert_true(shape[0] == 2 * F && shape[1] == C);
+    }
+    const mega_tensor alone = mega_builder_params(&at, "alone.weight", 1, F, C, NULL);
+    assert_int_equal(mega_graph_dim(k.b.graph, alone, 0), F);
+    assert_int_equal(mega_params_joined(k.params, mega_params_find(k.params, "m.h.3.alone.weight")), 1);
     mega_builder_param(&at, "experts.4.both.weight", 2 * F, C, NULL);
     expect_error(&at, "requested alone, and also as one of several");
     end(&k);
@@ -275,6 +295,7 @@ static void options_of_parameters_are_in_range(void **state)
     expect_wrong(&(mega_param_options){.padding_rows = -1}, "parameter m.w: padding_rows -1; expected 0 or more");
     expect_wrong(&(mega_param_options){.lr_scale = (double)NAN}, "parameter m.w: lr_scale");
     expect_wrong(&(mega_param_options){.file_dims = -1}, "parameter m.w: -1 file_dims");
+    expect_wrong(&(mega_param_options){.is_stacked = true}, "parameter m.w: is_stacked of one parameter");
 }
 
 /* A checkpoint with any other name could be written but not read. */

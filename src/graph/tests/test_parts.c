@@ -235,6 +235,42 @@ static void parameters_share_a_tensor(void **state)
     assert_non_null(strstr(mega_error_message(), "part 0 ends at row 14 of a tensor of 12 rows"));
 }
 
+/* Records of a stack of three, as mega_builder_params makes them. */
+static mega_status stack(const int64_t places[3], int64_t of, const char *file)
+{
+    sketch k;
+    mega_status st = MEGA_OK;
+    begin(&k, 0, 1);
+    for (int i = 0; i < 3 && st == MEGA_OK; i++) {
+        mega_param r = {.num_dims = 2,
+                        .shape = {8, COLS},
+                        .true_shape = {8, COLS},
+                        .stack_at = places[i],
+                        .stack_of = of,
+                        .num_parts = 1,
+                        .part = {{.file = file, .rows = 8}}};
+        snprintf(r.name, sizeof r.name, "m.%d", i);
+        st = mega_params_add(k.params, &r, NULL);
+    }
+    if (st == MEGA_OK) st = mega_params_place(k.params, MEGA_F32, 0);
+    end(&k);
+    return st;
+}
+
+static void a_stack_has_each_place_once(void **state)
+{
+    (void)state;
+    need(stack((int64_t[]){0, 1, 2}, 3, "m.all"));
+    need(stack((int64_t[]){2, 1, 0}, 3, "m.all"));
+    assert_int_equal(stack((int64_t[]){0, 1, 2}, 4, "m.all"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "tensor m.all of the file has 4 places, of which parameter m.0 and"));
+    assert_int_equal(stack((int64_t[]){0, 1, 1}, 3, "m.all"), MEGA_ERR_USAGE);
+    assert_int_equal(stack((int64_t[]){0, 1, 3}, 3, "m.all"), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "parameter m.2: place 3 of a stack of 3; expected 0 or more"));
+    assert_int_equal(stack((int64_t[]){0, 1, 2}, 3, NULL), MEGA_ERR_USAGE);
+    assert_non_null(strstr(mega_error_message(), "one of a stack in the file with no name of it"));
+}
+
 /* Many parameters with several tensors each: the hash table of names grows. */
 static void many_names_are_found(void **state)
 {
@@ -425,6 +461,7 @@ int main(void)
         cmocka_unit_test(stretches_are_as_long_as_they_can_be),
         cmocka_unit_test(names_of_files_are_found),
         cmocka_unit_test(parameters_share_a_tensor),
+        cmocka_unit_test(a_stack_has_each_place_once),
         cmocka_unit_test(many_names_are_found),
         cmocka_unit_test(wrong_parts_are_named),
         cmocka_unit_test(parts_that_ranks_do_not_divide),

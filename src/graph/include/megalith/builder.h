@@ -101,10 +101,12 @@ typedef struct mega_param_options {
                                                is in exactly one part, and tp divides the rows of each part */
     int num_parts;                          /* 0: `blocks` equal parts */
     bool transposed_in_file;                /* the checkpoint holds [in, out], like Conv1D of Hugging Face */
-    int64_t padding_rows;   /* trailing rows that are not in the checkpoint: zero, without gradient (vocabulary) */
-    int file_dims;          /* dimensions in the file, such as 4 for a convolution [out, in, height, width]; 0: those of
+    int64_t padding_rows; /* trailing rows that are not in the checkpoint: zero, without gradient (vocabulary) */
+    int file_dims;        /* dimensions in the file, such as 4 for a convolution [out, in, height, width]; 0: those of
                                rows and columns */
-    int64_t file_dim[4];    /* shape in the file: the same elements in the same order */
+    int64_t file_dim[4];  /* shape in the file: the same elements in the same order */
+    bool is_stacked; /* of mega_builder_params: all of them are in each of the tensors that the parts name, one after
+                        the other in a further dimension before the others */
     bool partial_gradients; /* replicated, but each rank of tp uses it for a part of the work only, such as its heads:
                                its gradients are summed over tp */
     bool whole_gradients; /* replicated, and each rank of tp uses it for the same rows, also with sequence parallelism:
@@ -124,9 +126,9 @@ mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t 
                                const mega_param_options *options);
 /* Returns `count` parameters of one shape as one tensor, [count * rows, columns], or [count, rows] if columns is 0,
  * such as the weights of the experts of a layer. Each is a parameter of its own, with its own initial values and its
- * own tensor in the checkpoint. In `name`, and in the names of files in `options`, # becomes its number, from 0. With
- * shard_count each of the n ranks of ep holds count / n of them, rank r those from number r * count / n on, and the
- * tensor has only these. */
+ * own tensor in the checkpoint. In `name`, and in the names of files in `options`, # becomes its number, from 0; the
+ * name of one alone need not have it. With shard_count each of the n ranks of ep holds count / n of them, rank r those
+ * from number r * count / n on, and the tensor has only these. */
 mega_tensor mega_builder_params(const mega_builder *b, const char *name, int64_t count, int64_t rows, int64_t columns,
                                 const mega_param_options *options);
 enum { MEGA_MOST_JOINED = 4096 };

@@ -54,8 +54,11 @@ typedef struct mega_param {
     bool transposed_in_file;    /* file holds [in, out] (Hugging Face Conv1D) */
     int file_dims;              /* number of dimensions in the file, 1 to 4; 0: the same as true_shape */
     int64_t file_dim[4];        /* shape in the file, same elements and order: [out, in, height, width] */
-    mega_axis_name axis;        /* the axis that shards it; NONE: replicated */
-    int cut_dim;                /* the sharded dimension; 0 if replicated */
+    /* Where stack_of parameters of one shape lie one after the other in each of their checkpoint tensors, which has that
+     * number as its first dimension: the place of this one. stack_of 0: it has its tensors for itself */
+    int64_t stack_at, stack_of;
+    mega_axis_name axis; /* the axis that shards it; NONE: replicated */
+    int cut_dim;         /* the sharded dimension; 0 if replicated */
     /* The parts along cut_dim, in memory order. A declared parameter has at least one part; mega_params owns their
        names. */
     mega_param_part part[MEGA_PARAM_PARTS];
@@ -136,12 +139,14 @@ typedef struct mega_param_stretch {
  * parts of the record. */
 int mega_param_stretches(const mega_param *r, mega_param_cut cut, mega_param_stretch out[MEGA_PARAM_PARTS]);
 /* The checkpoint tensors that hold the parameter: their number (1 or more), their names, and their shapes [rows,
- * columns] as in memory, without padding; a vector has 1 column. */
+ * columns] as in memory, without padding; a vector has 1 column. Of a stack it is the shape of one place. */
 int mega_param_num_files(const mega_param *r);
 const char *mega_param_file_name(const mega_param *r, int file);
 void mega_param_file_shape(const mega_param *r, int file, int64_t out[2]);
 /* Returns the rows of a tensor of which other parameters hold some (mega_param_part.of_rows), or 0. */
 int64_t mega_param_file_rows(const mega_param *r, int file);
+/* Returns whether other parameters hold a part of this tensor: some of its rows, or places of its stack. */
+bool mega_param_shares_file(const mega_param *r, int file);
 /* Divides the parameter into `count` equal parts that are consecutive in one checkpoint tensor, such as 3 for Q, K and
  * V with the same number of heads. If count does not divide the rows, mega_params_add rejects the record. */
 void mega_param_set_blocks(mega_param *r, int count);
