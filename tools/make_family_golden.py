@@ -65,6 +65,20 @@ CASES = {
         norm_topk_prob=True, mlp_only_layers=[1])),
     "qwen3_moe-sums": ("qwen3_moe", dict(head_dim=12, num_experts=7, num_experts_per_tok=5, moe_intermediate_size=24,
         decoder_sparse_step=2)),
+    "qwen2_moe": ("qwen2_moe", dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=20,
+        shared_expert_intermediate_size=28, mlp_only_layers=[1], tie_word_embeddings=True)),
+    "qwen2_moe-windows": ("qwen2_moe", dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24,
+        shared_expert_intermediate_size=20, norm_topk_prob=True, qkv_bias=False, use_sliding_window=True, sliding_window=7,
+        max_window_layers=2)),
+    "granitemoe": ("granitemoe", dict(num_local_experts=5, num_experts_per_tok=2, embedding_multiplier=3.0,
+        attention_multiplier=0.2, residual_multiplier=0.7, logits_scaling=1.5)),
+    "granitemoeshared": ("granitemoeshared", dict(num_local_experts=4, num_experts_per_tok=3, attention_bias=True,
+        attention_multiplier=0.3, shared_intermediate_size=28, tie_word_embeddings=True)),
+    "glm4_moe": ("glm4_moe", dict(head_dim=16, n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=20,
+        n_group=3, topk_group=2, n_shared_experts=2, routed_scaling_factor=1.5, use_qk_norm=True, num_mtp_layers=0)),
+    "glm4_moe-plain": ("glm4_moe", dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+        attention_bias=True, first_k_dense_replace=0, norm_topk_prob=False, num_mtp_layers=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.25})),
     "olmoe": ("olmoe", dict(num_experts=6, num_experts_per_tok=2)),
     "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
     "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
@@ -324,6 +338,14 @@ def split_experts(tensors, is_mixtral):
     return out
 
 
+def rename_granite(key):
+    """The name in files."""
+    for name, file in ((".experts.gate_up_proj", ".input_linear.weight"), (".experts.down_proj", ".output_linear.weight"),
+                       (".router.weight", ".router.layer.weight")):
+        key = key.replace(name, file)
+    return key
+
+
 def make(folder, name):
     model_type, keys = CASES[name]
     if model_type in ENCODER_DECODERS:
@@ -352,6 +374,9 @@ def make(folder, name):
         if type(m).__name__.endswith("RotaryEmbedding"):
             m.forward = rotation_in_float32(m.forward)
     draw(model.named_parameters())
+    for key, p in model.named_buffers():  # what is added to the scores of a choice
+        if key.endswith("e_score_correction_bias"):
+            p.copy_(0.1 * torch.randn_like(p))
     where = os.path.join(folder, name)
     shutil.rmtree(where, ignore_errors=True)
     model.save_pretrained(where)
@@ -390,8 +415,13 @@ def make(folder, name):
         or key in saved}
     if model_type == "gpt_neox":  # whose files keep the old name
         grads["embed_out.weight"] = grads.pop("lm_head.weight")
-    if getattr(config, "num_experts", None):  # one tensor of all experts in memory, one an expert in files
-        grads = split_experts(grads, model_type == "mixtral")
+    if model_type.startswith("granitemoe"):
+        grads = {rename_granite(key): p for key, p in grads.items()}
+    elif getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None):
+        grads = split_experts(grads, model_type == "mixtral")  # one tensor of all experts in memory, one an expert in files
+    for key in saved:
+        if key.endswith("e_score_correction_bias"):  # it has no gradient
+            grads[key] = torch.zeros_like(saved[key])
     assert set(grads) == set(saved), set(grads) ^ set(saved)
     safetensors.torch.save_file(grads, os.path.join(where, "grads", "model.safetensors"), metadata={"format": "pt"})
     shutil.copy(os.path.join(where, "config.json"), os.path.join(where, "grads"))

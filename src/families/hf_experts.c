@@ -1,7 +1,17 @@
-/* Which layers have experts, in config.json: decoder_sparse_step, mlp_only_layers. */
+/* Experts in config.json: which layers have them, their groups. */
 #include "hf_impl.h"
 
 #include <stdio.h>
+
+/* Whether the shape can say of each layer what it has; reports it if not. */
+static bool experts_have_layers(hf_reader *r, const mega_model_shape *s)
+{
+    char expected[96];
+    if (s->num_layers <= MEGA_SHAPE_LAYERS) return true;
+    snprintf(expected, sizeof expected, "at most %d layers in a model with experts", MEGA_SHAPE_LAYERS);
+    hf_refuse(r, "num_hidden_layers", json_object_get(r->json, "num_hidden_layers"), expected);
+    return false;
+}
 
 /* Every `step`-th layer has experts, but for those of the list. */
 void hf_take_dense_layers(hf_reader *r, mega_model_shape *s)
@@ -9,12 +19,7 @@ void hf_take_dense_layers(hf_reader *r, mega_model_shape *s)
     mega_experts_shape *e = &s->net.experts;
     const int64_t step = hf_take_int(r, "decoder_sparse_step", 1);
     const json_t *list = hf_take(r, "mlp_only_layers");
-    char expected[96];
-    if (s->num_layers > MEGA_SHAPE_LAYERS) {
-        snprintf(expected, sizeof expected, "at most %d layers in a model with experts", MEGA_SHAPE_LAYERS);
-        hf_refuse(r, "num_hidden_layers", json_object_get(r->json, "num_hidden_layers"), expected);
-        return;
-    }
+    if (!experts_have_layers(r, s)) return;
     for (int64_t i = 0; i < s->num_layers; i++)
         if ((i + 1) % step != 0) mega_shape_set_bit(e->dense, i);
     if (list == NULL || json_is_null(list)) return;
@@ -38,6 +43,36 @@ void hf_put_dense_layers(const mega_model_shape *s, void *user, hf_put *put)
     mega_buffer_puts(&list, "]");
     hf_put_int(user, put, "decoder_sparse_step", 1);
     hf_put_text(user, put, "mlp_only_layers", &list);
+}
+
+void hf_take_first_dense(hf_reader *r, mega_model_shape *s, int64_t fallback)
+{
+    const int64_t first = hf_take_whole(r, "first_k_dense_replace", fallback);
+    if (!experts_have_layers(r, s)) return;
+    for (int64_t i = 0; i < first && i < s->num_layers; i++) mega_shape_set_bit(s->net.experts.dense, i);
+}
+
+void hf_put_first_dense(const mega_model_shape *s, void *user, hf_put *put)
+{
+    int64_t first = 0;
+    while (first < s->num_layers && mega_shape_bit(s->net.experts.dense, first)) first++;
+    hf_put_int(user, put, "first_k_dense_replace", first);
+}
+
+void hf_check_groups(hf_reader *r, const mega_model_shape *s, const char *groups, const char *chosen)
+{
+    const mega_experts_shape *e = &s->net.experts;
+    char expected[128];
+    if (e->groups < 1 || e->chosen_groups < 1 || e->count < 1) return; /* reported already */
+    if (e->count % e->groups != 0 || e->count / e->groups < 2) {
+        snprintf(expected, sizeof expected, "a divisor of the %lld experts, for groups of two or more",
+                 (long long)e->count);
+        hf_refuse(r, groups, json_object_get(r->json, groups), expected);
+    } else if (e->chosen_groups > e->groups || e->count / e->groups * e->chosen_groups < e->choices) {
+        snprintf(expected, sizeof expected, "at most %lld groups, with %lld experts or more in them",
+                 (long long)e->groups, (long long)e->choices);
+        hf_refuse(r, chosen, json_object_get(r->json, chosen), expected);
+    }
 }
 
 /* A token chooses at most all experts. */

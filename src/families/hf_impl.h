@@ -86,6 +86,11 @@ void hf_put_whole_or_float(void *user, hf_put *put, const char *key, double valu
 /* hf_experts.c */
 void hf_take_dense_layers(hf_reader *r, mega_model_shape *shape);
 void hf_put_dense_layers(const mega_model_shape *shape, void *user, hf_put *put);
+/* first_k_dense_replace: how many layers before the others are dense. */
+void hf_take_first_dense(hf_reader *r, mega_model_shape *s, int64_t fallback);
+void hf_put_first_dense(const mega_model_shape *s, void *user, hf_put *put);
+/* Groups of experts, of which a token chooses some by their best two experts. */
+void hf_check_groups(hf_reader *r, const mega_model_shape *s, const char *groups, const char *chosen);
 void hf_check_choices(hf_reader *r, const mega_model_shape *shape, const char *key);
 
 /* hf_labels.c: the number of classes and their names, id2label and label2id. */
@@ -126,6 +131,17 @@ extern const mega_family_names hf_roberta_names;
 void hf_roberta_finish(hf_reader *r, mega_model_shape *s);
 void hf_roberta_write(const mega_model_shape *s, void *user, hf_put *put);
 
+/* models/granitemoe.c: what the two families of Granite with experts have in common. */
+extern const mega_family_key hf_granitemoe_rows[];
+void hf_granitemoe_finish(hf_reader *r, mega_model_shape *s);
+void hf_granitemoe_write(const mega_model_shape *s, void *user, hf_put *put);
+#define HF_GRANITEMOE_NAMES                                                                                            \
+    HF_LLAMA_PATHS, HF_LLAMA_NORMS, HF_LLAMA_ATTENTION,                                                                \
+        .router = "block_sparse_moe.router.layer", .expert_up = "block_sparse_moe.experts.#.input",                    \
+        .expert_down = "block_sparse_moe.experts.#.output", .expert_up_stack = "block_sparse_moe.input_linear.weight", \
+        .expert_down_stack = "block_sparse_moe.output_linear.weight"
+#define HF_GRANITEMOE_NET HF_LLAMA_NET, .no_mlp_bias = true, .experts = {.score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN}
+
 /* models/t5.c: what the two families of T5 in transformers have in common. */
 extern const mega_family_key hf_t5_rows[];
 extern const mega_family_key *const hf_mt5_keys[]; /* umT5 has the defaults of mT5 */
@@ -154,6 +170,10 @@ int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as t
 #define HF_LLAMA_EXPERTS                                                                                       \
     .router = "mlp.gate", .expert_up = "mlp.experts.#.gate_up_proj", .expert_down = "mlp.experts.#.down_proj", \
     .expert_gate_file = "mlp.experts.#.gate_proj", .expert_up_file = "mlp.experts.#.up_proj"
+/* An MLP beside them, at `path`. */
+#define HF_LLAMA_SHARED(path)                                                                                   \
+    .shared_up = path ".gate_up_proj", .shared_down = path ".down_proj", .shared_gate_file = path ".gate_proj", \
+    .shared_up_file = path ".up_proj"
 /* Norms of the outputs of attention and MLP, and of the heads of queries and keys. */
 #define HF_AFTER_NORMS .after_1 = "post_attention_layernorm", .after_2 = "post_feedforward_layernorm"
 #define HF_HEAD_NORMS  .q_norm = "q_norm", .k_norm = "k_norm"

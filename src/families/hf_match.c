@@ -32,18 +32,26 @@ static bool is_same_by_layer(const mega_network_shape *a, const mega_network_sha
     return !windows || (a->window_left == b->window_left && a->window_right == b->window_right);
 }
 
+static double or_one(double x)
+{
+    return x == 0.0 ? 1.0 : x;
+}
+
+static int64_t one_or_more(int64_t n)
+{
+    return n < 1 ? 1 : n;
+}
+
 static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shape *b, int64_t layers)
 {
     if (a->count == 0 || b->count == 0) return a->count == b->count;
     for (int64_t i = 0; i < layers; i++)
         if (mega_shape_bit(a->dense, i) != mega_shape_bit(b->dense, i)) return false;
     return a->balance == b->balance && a->count == b->count && a->choices == b->choices && a->hidden == b->hidden &&
-           a->normalized == b->normalized;
-}
-
-static double or_one(double x)
-{
-    return x == 0.0 ? 1.0 : x;
+           a->normalized == b->normalized && a->shared == b->shared && a->shared_gate == b->shared_gate &&
+           a->score == b->score && a->choice_bias == b->choice_bias && a->epsilon == b->epsilon &&
+           or_one(a->scale) == or_one(b->scale) && one_or_more(a->groups) == one_or_more(b->groups) &&
+           one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups);
 }
 
 static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t)

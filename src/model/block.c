@@ -181,9 +181,8 @@ static mega_tensor block_attention(const mega_builder *b, const mega_transformer
 
 /* ---- MLP ---- */
 
-/* Two parts of `rows` rows that are in two tensors. */
-static void place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,
-                      char file[2][MEGA_PATH])
+void block_place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,
+                     char file[2][MEGA_PATH])
 {
     snprintf(file[0], MEGA_PATH, "%s.weight", first);
     snprintf(file[1], MEGA_PATH, "%s.weight", second);
@@ -192,54 +191,28 @@ static void place_two(mega_param_options *weight, int64_t rows, const char *firs
 }
 
 /* Gate and up are one product. Where the gate is the second half, its rows are the second part. */
-static void place_gate(const mega_transformer *m, mega_param_options *weight, char file[2][MEGA_PATH])
+static void place_gate(const mega_transformer *m, const block_mlp_names *n, int64_t width, mega_param_options *weight,
+                       char file[2][MEGA_PATH])
 {
-    const mega_family_names *n = block_names(m);
     if (n->gate_file == NULL) weight->blocks = 2;
     else if (m->net.gate_second)
-        place_two(weight, m->ffn_hidden, n->up_file, n->gate_file, file);
+        block_place_two(weight, width, n->up_file, n->gate_file, file);
     else
-        place_two(weight, m->ffn_hidden, n->gate_file, n->up_file, file);
+        block_place_two(weight, width, n->gate_file, n->up_file, file);
 }
 
-static mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, mega_tensor x)
+mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, const block_mlp_names *n, int64_t width,
+                      mega_tensor x)
 {
-    const mega_family_names *n = block_names(m);
     mega_linear_options up = block_from_residual(m, m->net.no_mlp_bias),
                         down = block_into_residual(m, m->net.no_mlp_bias);
     char file[2][MEGA_PATH];
-    if (m->net.gated) place_gate(m, &up.weight, file);
-    x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * m->ffn_hidden, &up);
+    if (m->net.gated) place_gate(m, n, width, &up.weight, file);
+    x = mega_column_linear(b, n->up, x, (m->net.gated ? 2 : 1) * width, &up);
     const mega_scope s = mega_scope_enter(b->graph, "mlp.act");
     x = m->net.gated ? mega_glu(b, x, m->net.activation, m->net.gate_second) : mega_activation(b, x, m->net.activation);
     mega_scope_leave(b->graph, s);
     return mega_row_linear(b, n->down, x, m->hidden, &down);
-}
-
-/* ---- experts ---- */
-
-/* Each expert is an MLP whose gate and up are one product. */
-static mega_tensor block_expert(const mega_builder *b, const mega_experts *experts, mega_tensor x, const void *self)
-{
-    const mega_transformer *m = self;
-    const mega_family_names *n = block_names(m);
-    const int64_t hidden = m->net.experts.hidden;
-    mega_linear_options up = block_from_residual(m, true), down = block_into_residual(m, true);
-    char file[2][MEGA_PATH];
-    place_two(&up.weight, hidden, n->expert_gate_file, n->expert_up_file, file);
-    x = mega_experts_column_linear(b, experts, n->expert_up, x, 2 * hidden, &up);
-    x = mega_glu(b, x, m->net.activation, m->net.gate_second);
-    return mega_experts_row_linear(b, experts, n->expert_down, x, m->hidden, &down);
-}
-
-static mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x)
-{
-    const mega_experts_shape *e = &m->net.experts;
-    const mega_moe_options o = {.num_experts = e->count,
-                                .router = {.route = {.choices = e->choices, .normalized = e->normalized},
-                                           .weight = block_from_residual(m, true).weight},
-                                .router_name = block_names(m)->router};
-    return mega_moe(b, "experts", x, &o, block_expert, m, NULL);
 }
 
 /* ---- the layers ---- */
@@ -277,7 +250,8 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_transformer *m, 
     const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
     const bool has_experts = m->net.experts.count > 0 && !mega_shape_bit(m->net.experts.dense, b->index);
-    x = has_experts ? block_experts(b, m, x) : block_mlp(b, m, x);
+    const block_mlp_names mlp = {n->up, n->down, n->gate_file, n->up_file};
+    x = has_experts ? block_experts(b, m, x) : block_mlp(b, m, &mlp, m->ffn_hidden, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_2, x);
     return block_scaled(b, x, m->net.residual_scale);
 }

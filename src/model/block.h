@@ -35,4 +35,16 @@ mega_linear_options block_into_residual(const mega_transformer *m, bool no_bias)
 mega_tensor block_scaled(const mega_builder *b, mega_tensor x, double factor); /* factor 0: as 1 */
 const mega_family_names *block_names(const mega_transformer *m);
 
+/* Two parts of `rows` rows that are in two tensors, whose names are in `file` for as long as the options are used. */
+void block_place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,
+                     char file[2][MEGA_PATH]);
+/* The names of an MLP, as those of mega_family_names. */
+typedef struct block_mlp_names {
+    const char *up, *down, *gate_file, *up_file;
+} block_mlp_names;
+mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, const block_mlp_names *names, int64_t width,
+                      mega_tensor x);
+/* block_experts.c: a layer of experts in the place of the MLP. */
+mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x);
+
 #endif

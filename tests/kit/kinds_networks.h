@@ -32,6 +32,11 @@ static const mega_family_names family_names = {.root = "",
                                                .expert_down = "experts.#.down",
                                                .expert_gate_file = "experts.#.gate",
                                                .expert_up_file = "experts.#.up",
+                                               .shared_up = "shared.both",
+                                               .shared_down = "shared.down",
+                                               .shared_gate_file = "shared.gate",
+                                               .shared_up_file = "shared.up",
+                                               .shared_router = "shared.router",
                                                .positions = "places",
                                                .token_types = "types",
                                                .pooler = "pooler",
@@ -74,7 +79,8 @@ static const mega_network_shape experts = {
     .activation = MEGA_ACT_SILU,
     .gated = true,
     .untied = true,
-    .experts = {.count = 8, .choices = 2, .hidden = 12, .normalized = true, .dense = {2}}};
+    .experts = {
+        .count = 8, .choices = 2, .hidden = 12, .shared = 8, .shared_gate = true, .normalized = true, .dense = {2}}};
 static const mega_family_names fused_names = {.root = "",
                                               .block = "block.%d",
                                               .end = "",

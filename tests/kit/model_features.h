@@ -60,7 +60,13 @@ FEATURE(shared_norm, n->shared_norm, n->shared_norm = false)
 FEATURE(activation, true, n->activation = n->activation == MEGA_ACT_RELU ? MEGA_ACT_TANH : MEGA_ACT_RELU)
 FEATURE(gate, n->gated && n->t5 == MEGA_T5_NONE, n->gate_second = !n->gate_second)
 FEATURE(choices, n->experts.count > 0, n->experts.choices = n->experts.choices == 1 ? 2 : 1)
-FEATURE(normalized_choices, n->experts.count > 0, n->experts.normalized = !n->experts.normalized)
+FEATURE(normalized_choices, n->experts.count > 0 && n->experts.score != MEGA_ROUTE_SOFTMAX_OF_CHOSEN, n->experts.normalized = !n->experts.normalized)
+FEATURE(router_score, n->experts.count > 0, n->experts.score = n->experts.score == MEGA_ROUTE_SIGMOID ? MEGA_ROUTE_SOFTMAX : MEGA_ROUTE_SIGMOID)
+FEATURE(choice_bias, n->experts.choice_bias, n->experts.choice_bias = false)
+FEATURE(expert_groups, n->experts.groups > 1, n->experts.groups = 1)
+FEATURE(router_scale, n->experts.scale != 0.0 && n->experts.scale != 1.0, n->experts.scale = 0.0)
+FEATURE(shared_expert, n->experts.shared > 0, n->experts.shared = 0)
+FEATURE(shared_gate, n->experts.shared_gate, n->experts.shared_gate = false)
 FEATURE(untied, n->untied, n->untied = false)
 FEATURE(embedding_scale, n->embedding_scale != 0.0 && n->embedding_scale != 1.0, n->embedding_scale = 0.0)
 FEATURE(residual_scale, n->residual_scale != 0.0 && n->residual_scale != 1.0, n->residual_scale = 0.0)
@@ -109,6 +115,12 @@ static const features_row features_all[] = {FEATURES_ROW(table),
                                             FEATURES_ROW(gate),
                                             FEATURES_ROW(choices),
                                             FEATURES_ROW(normalized_choices),
+                                            FEATURES_ROW(router_score),
+                                            FEATURES_ROW(choice_bias),
+                                            FEATURES_ROW(expert_groups),
+                                            FEATURES_ROW(router_scale),
+                                            FEATURES_ROW(shared_expert),
+                                            FEATURES_ROW(shared_gate),
                                             FEATURES_ROW(untied),
                                             FEATURES_ROW(embedding_scale),
                                             FEATURES_ROW(residual_scale),

@@ -61,6 +61,8 @@ static json_t *small(const mega_family *f)
                  {"num_experts", 5},
                  {"num_experts_per_tok", 2},
                  {"moe_intermediate_size", 16},
+                 {"n_routed_experts", 24},
+                 {"shared_expert_intermediate_size", 24},
                  {"original_max_position_embeddings", 64}};
     json_t *json = json_object();
     json_object_set_new(json, "model_type", json_string(f->model_type));

@@ -16,7 +16,10 @@ enum { BATCH = 2, LENGTH = 12 };
 #define T5_SIZES                                                                                            \
     "\"vocab_size\": 31, \"d_model\": 16, \"d_kv\": 6, \"d_ff\": 20, \"num_layers\": 2, \"num_heads\": 2, " \
     "\"relative_attention_num_buckets\": 8, \"relative_attention_max_distance\": 12, \"n_positions\": 16, "
-#define EXPERTS  "\"num_experts\": 3, \"num_experts_per_tok\": 2, "
+#define EXPERTS "\"num_experts\": 3, \"num_experts_per_tok\": 2, "
+#define GRANITE                                                                             \
+    "\"num_local_experts\": 3, \"num_experts_per_tok\": 2, \"embedding_multiplier\": 2.0, " \
+    "\"attention_multiplier\": 0.5, \"residual_multiplier\": 0.5, \"logits_scaling\": 0.25, "
 #define WINDOWS  "\"sliding_window\": 4, "
 #define BY_LAYER "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
 #define TWO      "2.0, 3.0, 5.0, 9.0"
@@ -36,6 +39,11 @@ static const struct model {
     {"qwen3", SIZES},
     {"mixtral", SIZES "\"num_local_experts\": 3, \"num_experts_per_tok\": 2, "},
     {"qwen3_moe", SIZES EXPERTS "\"moe_intermediate_size\": 12, \"norm_topk_prob\": true, "},
+    {"qwen2_moe", SIZES EXPERTS "\"moe_intermediate_size\": 12, \"shared_expert_intermediate_size\": 14, "},
+    {"granitemoe", SIZES GRANITE},
+    {"granitemoeshared", SIZES GRANITE "\"shared_intermediate_size\": 14, "},
+    {"glm4_moe", SIZES "\"n_routed_experts\": 6, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 12, "
+                       "\"n_group\": 3, \"topk_group\": 2, \"routed_scaling_factor\": 1.5, \"use_qk_norm\": true, "},
     {"olmoe", NO_HEAD_DIM EXPERTS "\"intermediate_size\": 20, \"num_key_value_heads\": 1, "},
     {"smollm3", SIZES "\"no_rope_layer_interval\": 2, "},
     {"gemma", SIZES},

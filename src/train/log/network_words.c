@@ -79,6 +79,8 @@ void train_network_words(const mega_network_shape *n, mega_buffer *out)
     if (n->experts.count > 0)
         mega_buffer_printf(out, ", %lld experts of %lld, %lld of them a token", (long long)n->experts.count,
                            (long long)n->experts.hidden, (long long)n->experts.choices);
+    if (n->experts.count > 0 && n->experts.shared > 0)
+        mega_buffer_printf(out, ", an MLP of %lld beside them", (long long)n->experts.shared);
     if (n->parallel) mega_buffer_puts(out, ", attention and MLP in parallel");
     if (n->has_window && n->window_left >= 0)
         mega_buffer_printf(out, ", window of %lld", (long long)n->window_left + 1);

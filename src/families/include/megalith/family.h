@@ -55,6 +55,11 @@ typedef struct mega_family_names {
                                                     ".weight") or, NULL, from one tensor of its own name */
     /* Experts; # is the number of one. The two below are files of `expert_up`, without ".weight". */
     const char *router, *expert_up, *expert_down, *expert_gate_file, *expert_up_file;
+    /* Tensors that hold these weights of all experts, in the place of one tensor an expert. */
+    const char *expert_up_stack, *expert_down_stack;
+    const char *choice_bias; /* after the path of the layer */
+    /* The MLP beside the experts, as `up` to `up_file`; shared_router: the linear layer of its gate. */
+    const char *shared_up, *shared_down, *shared_gate_file, *shared_up_file, *shared_router;
     bool transposed; /* linear weights are [in, out] in files */
     /* Encoders; all but token_types follow `end`. head_bias: its whole name, or NULL for that of the head. */
     const char *token_types, *pooler, *sentence_head, *transform, *transform_norm, *head_bias;

@@ -55,6 +55,13 @@ typedef enum mega_t5_kind {
 /* A layer of experts in the place of the MLP (mega_moe); count 0: none. */
 typedef struct mega_experts_shape {
     int64_t count, choices, hidden; /* experts, how many of them a token chooses, and the width inside one */
+    int64_t shared;                 /* width of an MLP beside the experts, which computes every token; 0: none */
+    bool shared_gate;               /* its result is multiplied by the sigmoid of a linear layer of the token */
+    mega_route_score score;
+    bool choice_bias;              /* numbers of the experts are added to their scores for the choice alone */
+    int64_t groups, chosen_groups; /* of consecutive experts: a token chooses from the best ones; 0 or 1: one group */
+    double scale;                  /* factor of the weights of the chosen experts; 0: 1 */
+    double epsilon;                /* added to their sum where they are divided by it */
     double balance;  /* coefficient of the loss of balance, as in config.json; transformers adds it only if asked to */
     bool normalized; /* the weights of the chosen experts are divided by their sum */
     uint64_t dense[MEGA_SHAPE_LAYERS / 64]; /* bit i: layer i has an MLP, of ffn_hidden */
