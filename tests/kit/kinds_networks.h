@@ -80,7 +80,7 @@ static const mega_network_shape experts = {
     .gated = true,
     .untied = true,
     .experts = {
-        .count = 8, .choices = 2, .hidden = 12, .shared = 8, .shared_gate = true, .normalized = true, .dense = {2}}};
+        .count = 4, .choices = 2, .hidden = 12, .shared = 8, .shared_gate = true, .normalized = true, .dense = {2}}};
 static const mega_family_names fused_names = {.root = "",
                                               .block = "block.%d",
                                               .end = "",

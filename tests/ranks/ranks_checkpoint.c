@@ -1,10 +1,11 @@
 /* Tests checkpoints over ranks, in double with the plain kernels.
  *
- *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1]    runs half of the steps, then saves
- *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [tp=N] [pp=N] [zero=N] [muon=1]
+ *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1 | ep=N experts=1]    runs half of the steps, then saves
+ *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [the same settings]
  *       loads each folder: saving it again in this layout must give the same bytes, and the second half of the steps
  *       must have the losses of an uninterrupted run on one rank, which this program computes itself */
 #include "engine_run.h"
+#include "kinds_networks.h"
 #include "megalith/file.h"
 #include "megalith/memory.h"
 #include "megalith/transformer.h"
@@ -18,16 +19,17 @@
 enum { BATCH = 12, STEPS = 6, HALF = STEPS / 2 };
 
 typedef struct setting {
-    int tp, pp, zero, muon;
+    int tp, pp, zero, muon, ep, experts;
 } setting;
 
 static setting read_setting(int argc, char **argv, int from)
 {
-    setting s = {.tp = 1, .pp = 1};
+    setting s = {.tp = 1, .pp = 1, .ep = 1};
     const struct {
         const char *name;
         int *number;
-    } known[] = {{"tp=", &s.tp}, {"pp=", &s.pp}, {"zero=", &s.zero}, {"muon=", &s.muon}};
+    } known[] = {{"tp=", &s.tp},     {"pp=", &s.pp}, {"zero=", &s.zero},
+                 {"muon=", &s.muon}, {"ep=", &s.ep}, {"experts=", &s.experts}};
     for (int i = from; i < argc; i++) {
         size_t k = 0;
         while (k < sizeof known / sizeof *known && strncmp(argv[i], known[k].name, strlen(known[k].name)) != 0) k++;
@@ -46,11 +48,12 @@ typedef struct run {
     double loss[STEPS], norm[STEPS];
 } run;
 
-/* Opens a run. The padding of the vocabulary differs between layouts, so no file may contain it. */
+/* Opens a run. With experts it is of no family, so that no config.json describes it. The padding of the vocabulary differs between layouts, so no file may contain it. */
 static void open_run(run *r, const setting *s, mega_world *world)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / (tp * pp);
     r->gpt = engine_run_gpt();
+    if (s->experts) r->gpt.net = experts;
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     mega_engine_options o = engine_run_options(BATCH, 1, 3e-4);
@@ -65,6 +68,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     o.world = world;
     o.layout.tp = tp;
     o.layout.pp = pp;
+    o.layout.ep = world == NULL ? 1 : s->ep;
     o.batch.micro_step = dp;
     o.zero_stage = world == NULL ? 0 : s->zero;
     o.bucket_elements = 5000;
@@ -88,10 +92,12 @@ static void steps(run *r, int from, int to)
 
 static void save(run *r, const char *folder)
 {
+    const bool has_family = r->gpt.net.experts.count == 0;
     mega_model_shape shape;
     mega_transformer_to_shape(&r->gpt, 0, &shape);
-    need(mega_engine_save(r->engine,
-                          &(mega_engine_save_options){.folder = folder, .shape = &shape, .save_dtype = MEGA_F32}));
+    need(mega_engine_save(
+        r->engine,
+        &(mega_engine_save_options){.folder = folder, .shape = has_family ? &shape : NULL, .save_dtype = MEGA_F32}));
 }
 
 static int compare_file(const char *a, const char *b, const char *name)

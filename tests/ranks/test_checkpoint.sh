@@ -42,6 +42,9 @@ latest_checkpointed_iteration.txt" ] || fail "left behind: $(ls "again$name$i")"
 each_from_each saved "${layouts[@]}"
 # Muon, whose states are those of matrices and those of the rest
 each_from_each muon "1 muon=1" "4 tp=2 zero=1 muon=1" "2 zero=3 muon=1" "4 pp=2 muon=1"
+# Experts, which ep divides: a folder has those of all ranks
+each_from_each experts "1 experts=1" "2 ep=2 zero=2 experts=1" "4 ep=2 zero=3 experts=1" "4 ep=4 experts=1" \
+    "4 tp=2 ep=2 zero=1 experts=1" "4 pp=2 ep=2 experts=1"
 
 # A plain Hugging Face folder, whose vocabulary has no padding, can be loaded in any layout.
 for i in $(seq 1 200); do echo \
