@@ -145,7 +145,8 @@ static mega_tensor moe_round(const mega_builder *b, const moe_layer *l, const me
     const mega_axis *ep = &b->layout->ep;
     const mega_expert_places sent = mega_op_expert_send(g, l->choice, &l->order, &l->rounds, round);
     const mega_expert_received_result got = mega_op_expert_received(g, l->firsts, &l->rounds, round);
-    const mega_expert_places here = mega_op_expert_order(g, got.choice, e->num_experts / ep->size);
+    mega_expert_places here = mega_op_expert_order(g, got.choice, e->num_experts / ep->size);
+    here.counted = round == 0 ? l->order.counted : 0; /* as in a plan, where all experts are chosen alike */
     const mega_experts experts = {e->num_experts, here};
     const mega_tensor needed = round > 0 ? got.needed : mega_none();
     const mega_tensor received = mega_op_all_to_all(g, mega_op_expert_rows(g, l->x, &sent), needed, ep);

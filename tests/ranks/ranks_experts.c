@@ -272,12 +272,47 @@ static void check_layer(const struct layer_case *c, mega_world *world, mega_dtyp
         else
             expect(is_expert, "a parameter is missing", p->name);
     }
+    mega_program_cost cost[2];
+    mega_program_cost_get(many.program, &cost[0]);
+    mega_program_cost_get(one.program, &cost[1]);
+    expect(cost[0].forward_flops == cost[1].forward_flops && cost[0].backward_flops == cost[1].backward_flops,
+           "the FLOPs are not those of one rank", c->name);
     if (wanted > 0 && exchanges != wanted + 1) { /* first the numbers of rows */
         fprintf(stderr, "%s, %d ranks: %d exchanges, expected %d\n", c->name, ep.size, exchanges, wanted + 1);
         exit(1);
     }
     close_run(&many);
     close_run(&one);
+}
+
+/* Options that no rank can take: each rank says what is wrong, before anything is exchanged. */
+static void check_refusals(mega_world *world)
+{
+    static const struct {
+        int64_t experts;
+        double factor;
+        const char *says;
+    } wrong[] = {{7, 0, "layer \"m\", moe: 7 experts over %d ranks of ep; expected a multiple of the ranks"},
+                 {8, -1, "layer \"m\", moe: buffer_factor -1; expected a number above 0, or 0 for 1.5"},
+                 {8, NAN, "layer \"m\", moe: buffer_factor nan; expected a number above 0"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        run r = {.dtype = MEGA_F64};
+        char says[160];
+        const int64_t dim[2] = {4, C};
+        need(mega_layout_create(world, &(mega_layout_sizes){.ep = ep.size}, &r.layout));
+        need(mega_params_create(r.layout, &r.params));
+        mega_builder b = {.layout = r.layout, .samples = 1, .positions = 4, .path = "m"};
+        need(mega_graph_create(r.dtype, r.params, r.layout, &b.graph));
+        const mega_moe_options o = {
+            .num_experts = wrong[i].experts, .buffer_factor = wrong[i].factor, .router = {.route = {.choices = 1}}};
+        mega_moe(&b, "moe", mega_graph_input(b.graph, "x", r.dtype, 2, dim), &o, expert, NULL, NULL);
+        snprintf(says, sizeof says, wrong[i].says, ep.size);
+        expect(mega_graph_status(b.graph) == MEGA_ERR_USAGE && strstr(mega_error_message(), says) != NULL, "a message",
+               mega_error_message());
+        mega_graph_destroy(b.graph);
+        mega_params_destroy(r.params);
+        mega_layout_destroy(r.layout);
+    }
 }
 
 int main(void)
@@ -296,6 +331,7 @@ int main(void)
         check_layer(&cases[i], world, MEGA_F64);
         check_layer(&cases[i], world, MEGA_F32);
     }
+    check_refusals(world);
     mega_layout_destroy(layout);
     mega_world_destroy(world);
     return 0;

@@ -45,8 +45,8 @@ mega_expert_places mega_op_expert_send(mega_graph *g, mega_tensor choice, const 
                              [EXPERT_SEND_ORDER_SOURCE] = order->source.id,
                              [EXPERT_SEND_FIRST] = order->first.id},
                       .attr = rounds_attr(rounds, round)};
-    if (mega_graph_emit(g, &op).id == 0) return (mega_expert_places){{0}, {0}, {0}};
-    return (mega_expert_places){{op.out[EXPERT_SEND_PLACE]}, {op.out[EXPERT_SEND_SOURCE]}, {0}};
+    if (mega_graph_emit(g, &op).id == 0) return (mega_expert_places){.counted = 0};
+    return (mega_expert_places){.place = {op.out[EXPERT_SEND_PLACE]}, .source = {op.out[EXPERT_SEND_SOURCE]}};
 }
 
 static mega_status expert_send_shape(const mega_graph *g, const instruction *op, tensor_shape *out)

@@ -35,11 +35,11 @@ static mega_status check_expert_weight(const mega_graph *g, const instruction *o
     return MEGA_OK;
 }
 
-/* A multiply-add for each row, of which only one expert's weights count. */
-static op_cost experts_cost_of(const mega_graph *g, const instruction *op, int64_t rows, int64_t n, int64_t k)
+/* A multiply-add for each row that counts, of which only one expert's weights do. */
+static op_cost experts_cost_of(const mega_graph *g, const instruction *op, int64_t n, int64_t k)
 {
     op_cost c = mega_op_traffic(g, op);
-    c.flops = 2.0 * (double)rows * (double)n * (double)k;
+    c.flops = 2.0 * (double)op->attr.rows * (double)n * (double)k;
     return c;
 }
 
@@ -52,7 +52,8 @@ mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weig
                       .in = {[EXPERT_LINEAR_X] = x.id,
                              [EXPERT_LINEAR_WEIGHT] = weight.id,
                              [EXPERT_LINEAR_FIRST] = at->first.id,
-                             [EXPERT_LINEAR_BIAS] = bias.id}};
+                             [EXPERT_LINEAR_BIAS] = bias.id},
+                      .attr = {.rows = at->counted}};
     return mega_graph_emit(g, &op);
 }
 
@@ -79,7 +80,8 @@ static void expert_linear_gradient(mega_graph *g, const instruction *op)
         instruction x = {.kind = OP_EXPERT_LINEAR_GRAD_X,
                          .in = {[EXPERT_LINEAR_GRAD_X_DY] = dy,
                                 [EXPERT_LINEAR_GRAD_X_WEIGHT] = op->in[EXPERT_LINEAR_WEIGHT],
-                                [EXPERT_LINEAR_GRAD_X_FIRST] = first}};
+                                [EXPERT_LINEAR_GRAD_X_FIRST] = first},
+                         .attr = op->attr};
         mega_graph_gradient_add(g, op->in[EXPERT_LINEAR_X], mega_graph_emit(g, &x).id);
     }
     const int32_t bias = op->in[EXPERT_LINEAR_BIAS];
@@ -89,14 +91,15 @@ static void expert_linear_gradient(mega_graph *g, const instruction *op)
                [EXPERT_LINEAR_GRAD_W_X] = op->in[EXPERT_LINEAR_X],
                [EXPERT_LINEAR_GRAD_W_FIRST] = first},
         .out = {[EXPERT_LINEAR_GRAD_W_DWEIGHT] = mega_graph_gradient_tensor(g, op->in[EXPERT_LINEAR_WEIGHT]),
-                [EXPERT_LINEAR_GRAD_W_DBIAS] = bias == 0 ? 0 : mega_graph_gradient_tensor(g, bias)}};
+                [EXPERT_LINEAR_GRAD_W_DBIAS] = bias == 0 ? 0 : mega_graph_gradient_tensor(g, bias)},
+        .attr = op->attr};
     mega_graph_emit(g, &w);
 }
 
 static op_cost expert_linear_cost(const mega_graph *g, const instruction *op)
 {
     const tensor_shape *y = &g->tensor[op->out[0]].shape;
-    return experts_cost_of(g, op, y->dim[0], y->dim[1], mega_op_in_dim(g, op, EXPERT_LINEAR_X, 1));
+    return experts_cost_of(g, op, y->dim[1], mega_op_in_dim(g, op, EXPERT_LINEAR_X, 1));
 }
 
 static void expert_linear_bind(const op_binder *b, const instruction *op, void *args)
@@ -134,7 +137,7 @@ static mega_status expert_linear_grad_x_shape(const mega_graph *g, const instruc
 static op_cost expert_linear_grad_x_cost(const mega_graph *g, const instruction *op)
 {
     const tensor_shape *dx = &g->tensor[op->out[0]].shape;
-    return experts_cost_of(g, op, dx->dim[0], dx->dim[1], mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_X_DY, 1));
+    return experts_cost_of(g, op, dx->dim[1], mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_X_DY, 1));
 }
 
 static void expert_linear_grad_x_bind(const op_binder *b, const instruction *op, void *args)
@@ -174,8 +177,7 @@ static mega_status expert_linear_grad_w_shape(const mega_graph *g, const instruc
 
 static op_cost expert_linear_grad_w_cost(const mega_graph *g, const instruction *op)
 {
-    return experts_cost_of(g, op, mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_W_DY, 0),
-                           mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_W_DY, 1),
+    return experts_cost_of(g, op, mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_W_DY, 1),
                            mega_op_in_dim(g, op, EXPERT_LINEAR_GRAD_W_X, 1));
 }
 

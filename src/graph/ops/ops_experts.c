@@ -20,9 +20,11 @@ enum { EXPERT_COMBINE_GRAD_DY, EXPERT_COMBINE_GRAD_DWEIGHT };
 mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t experts)
 {
     instruction op = {.kind = OP_EXPERT_ORDER, .in = {choice.id}, .attr = {.experts = experts}};
-    if (mega_graph_emit(g, &op).id == 0) return (mega_expert_places){{0}, {0}, {0}};
-    return (mega_expert_places){
-        {op.out[EXPERT_ORDER_PLACE]}, {op.out[EXPERT_ORDER_SOURCE]}, {op.out[EXPERT_ORDER_FIRST]}};
+    if (mega_graph_emit(g, &op).id == 0) return (mega_expert_places){.counted = 0};
+    return (mega_expert_places){.place = {op.out[EXPERT_ORDER_PLACE]},
+                                .source = {op.out[EXPERT_ORDER_SOURCE]},
+                                .first = {op.out[EXPERT_ORDER_FIRST]},
+                                .counted = g->tensor[op.out[EXPERT_ORDER_SOURCE]].shape.dim[0]};
 }
 
 /* Rows of experts, and where they begin, are counted in 32 bits. */

@@ -126,6 +126,7 @@ typedef struct mega_expert_linear_grad_w_args {
  * T * k, or the rows of a round, whose places have no `first`. */
 typedef struct mega_expert_places {
     mega_tensor place, source, first;
+    int64_t counted; /* rows of experts that a cost counts: all, or of a round as many as even choices have */
 } mega_expert_places;
 
 mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t experts);
