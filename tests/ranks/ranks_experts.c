@@ -135,6 +135,7 @@ typedef struct run {
     mega_params *params;
     mega_program *program;
     mega_dtype dtype;
+    int forward, backward; /* exchanges over ep */
 } run;
 
 static double number(uint32_t what, int64_t i)
@@ -211,8 +212,8 @@ static void fill(const run *r, const struct layer_case *c)
     }
 }
 
-/* Computes a case, over the ranks of ep or on this rank alone. Returns the exchanges of its forward. */
-static int open_run(run *r, const struct layer_case *c, mega_world *world, mega_dtype dtype)
+/* Computes a case, over the ranks of ep or on this rank alone. */
+static void open_run(run *r, const struct layer_case *c, mega_world *world, mega_dtype dtype)
 {
     *r = (run){.dtype = dtype};
     need(mega_layout_create(world, &(mega_layout_sizes){.ep = ep.size * (world != NULL)}, &r->layout));
@@ -222,11 +223,12 @@ static int open_run(run *r, const struct layer_case *c, mega_world *world, mega_
     step->loss_factor = 1.0;
     step->first_micro_batch = step->last_micro_batch = true;
     fill(r, c);
-    const uint64_t before = mega_comm_sequence(r->layout->ep.comm);
+    const mega_comm *comm = r->layout->ep.comm;
+    const uint64_t before = mega_comm_sequence(comm);
     need(mega_program_forward(r->program, 0));
-    const uint64_t after = mega_comm_sequence(r->layout->ep.comm);
+    r->forward = (int)(mega_comm_sequence(comm) - before);
     need(mega_program_backward(r->program, 0));
-    return (int)(after - before);
+    r->backward = (int)(mega_comm_sequence(comm) - before) - r->forward;
 }
 
 static void close_run(run *r)
@@ -252,13 +254,23 @@ static void expect_near(const struct layer_case *c, const char *what, const run 
     exit(1);
 }
 
+/* A forward first exchanges the numbers of rows, then twice a round. A backward does that twice for rounds after the
+ * first, which it computes again. */
+static void check_exchanges(const struct layer_case *c, const run *r)
+{
+    const int wanted = ep.size == 2 ? c->exchanges_2 : c->exchanges_4;
+    if (wanted == 0 || (r->forward == wanted + 1 && r->backward == 2 * wanted - 2)) return;
+    fprintf(stderr, "%s, %d ranks: %d and %d exchanges, expected %d and %d\n", c->name, ep.size, r->forward,
+            r->backward, wanted + 1, 2 * wanted - 2);
+    exit(1);
+}
+
 static void check_layer(const struct layer_case *c, mega_world *world, mega_dtype dtype)
 {
     static const char *const tensors[] = {"y", "dx"};
-    const int wanted = ep.size == 2 ? c->exchanges_2 : c->exchanges_4;
     run many, one;
-    const int exchanges = open_run(&many, c, world, dtype);
-    (void)open_run(&one, c, NULL, dtype);
+    open_run(&many, c, world, dtype);
+    open_run(&one, c, NULL, dtype);
     for (int i = 0; i < 2; i++)
         expect_near(c, tensors[i], &many, mega_program_tensor(many.program, tensors[i], 0),
                     mega_program_tensor(one.program, tensors[i], 0), (int64_t)c->tokens * C);
@@ -277,10 +289,7 @@ static void check_layer(const struct layer_case *c, mega_world *world, mega_dtyp
     mega_program_cost_get(one.program, &cost[1]);
     expect(cost[0].forward_flops == cost[1].forward_flops && cost[0].backward_flops == cost[1].backward_flops,
            "the FLOPs are not those of one rank", c->name);
-    if (wanted > 0 && exchanges != wanted + 1) { /* first the numbers of rows */
-        fprintf(stderr, "%s, %d ranks: %d exchanges, expected %d\n", c->name, ep.size, exchanges, wanted + 1);
-        exit(1);
-    }
+    check_exchanges(c, &many);
     close_run(&many);
     close_run(&one);
 }

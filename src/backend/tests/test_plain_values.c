@@ -526,6 +526,32 @@ static void test_experts(void **state)
     assert_memory_equal(dbias, dbiases, sizeof dbias);
 }
 
+/* The choices of test_experts among four experts, two on each of two ranks: rank 0 sends three rows to itself and two
+ * to rank 1, which gets one more row from itself. Two rows a round. */
+static void test_expert_rounds(void **state)
+{
+    (void)state;
+    const int32_t choice[6] = {2, 0, 0, 2, -1, 0}, firsts[10] = {0, 3, 3, 5, 5, 0, 0, 1, 1, 2};
+    const int32_t places[2][6] = {{2, 0, 1, 3, -1, -1}, {-1, -1, -1, -1, -1, 0}};
+    const int32_t sources[2][4] = {{1, 2, 0, 3}, {5, -1, -1, -1}};
+    const int32_t received[2][4] = {{0, 0, 1, -1}, {-1, -1, -1, -1}};
+    int32_t order_place[6], order_source[6], first[5], place[6], source[4], got[4], needed;
+    mega_expert_order_args o = {head, order_place, order_source, first, choice, 6, 4};
+    mega_plain_expert_order.run(NULL, &o);
+    assert_memory_equal(first, firsts, sizeof first);
+    for (int round = 0; round < 3; round++) {
+        mega_expert_send_args s = {head, place, source, choice, order_place, order_source, first, 6, 4, 2, 2, round};
+        mega_plain_expert_send.run(NULL, &s);
+        mega_expert_received_args r = {head, got, &needed, firsts, 4, 2, 2, round, 1};
+        mega_plain_expert_received.run(NULL, &r);
+        assert_int_equal(needed, round < 2);
+        if (round == 2) continue;
+        assert_memory_equal(place, places[round], sizeof place);
+        assert_memory_equal(source, sources[round], sizeof source);
+        assert_memory_equal(got, received[round], sizeof got);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_first_rows_and_row_sums),
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_expert_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

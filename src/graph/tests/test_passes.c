@@ -213,6 +213,24 @@ static void schedule_starts_collectives_early_and_waits_late(void **state)
     end(&k, p);
 }
 
+/* An exchange starts after the instruction that says whether it is needed, if that comes last. */
+static void schedule_waits_for_all_inputs(void **state)
+{
+    (void)state;
+    sketch k = begin();
+    const int64_t firsts = 2 * 3;
+    const mega_expert_rounds rounds = {.ranks = 2, .experts = 2, .rows = 8};
+    const mega_tensor h = mega_op_gelu(k.g, k.x, true), first = mega_graph_input(k.g, "first", MEGA_I32, 1, &firsts);
+    const mega_tensor needed = mega_op_expert_received(k.g, first, &rounds, 1).needed;
+    const mega_tensor beside = mega_op_gelu(k.g, mega_op_gelu(k.g, k.x, true), true);
+    mega_graph_output(k.g, mega_op_add(k.g, mega_op_all_to_all(k.g, h, needed, &k.two.tp), beside), "y");
+    mega_program *p = build(&k, false, true);
+    assert_int_equal(p->g->op[1].kind, OP_EXPERT_RECEIVED);
+    assert_int_equal(p->g->op[2].kind, OP_ALL_TO_ALL);
+    assert_int_equal(p->g->op[2].first_use, p->g->num_ops - 1);
+    end(&k, p);
+}
+
 /* The operand of these is sent while other ops compute, so its memory is not reused. */
 static void keeps_what_is_under_way(op_kind kind)
 {
@@ -378,6 +396,7 @@ int main(void)
         cmocka_unit_test(fuse_leaves_what_others_read),
         cmocka_unit_test(no_fusion_keeps_every_op),
         cmocka_unit_test(schedule_starts_collectives_early_and_waits_late),
+        cmocka_unit_test(schedule_waits_for_all_inputs),
         cmocka_unit_test(plan_keeps_what_is_under_way),
         cmocka_unit_test(place_finds_where_buckets_are_complete),
         cmocka_unit_test(recompute_clones_only_what_its_backward_reads),
