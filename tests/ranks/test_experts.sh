@@ -6,3 +6,47 @@ for way in shm mpi; do
     export MEGA_COMM=$way
     for n in 2 4; do passes_on "$n" ranks_experts; done
 done
+
+# run_clm: losses, norms of gradients and parameters, and zeros are those of one rank, wherever the experts are; what
+# does not work says so.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+for i in $(seq 1 100); do echo "the cat sat on the mat and the dog sat on the log, $i times"; done >cats.txt
+mkdir small
+cat >small/config.json <<'END'
+{"model_type": "qwen3_moe", "vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "moe_intermediate_size": 24,
+ "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "norm_topk_prob": true,
+ "max_position_embeddings": 32, "num_experts": 8, "num_experts_per_tok": 2}
+END
+clm=("$MEGALITH" run_clm --config_name small --tokenizer-type ByteTokenizer --train_file cats.txt --block_size 16
+    --max_steps 3 --learning_rate 3e-3 --per_device_train_batch_size 2 --global-batch-size 8 --log-interval 1
+    --num-threads 1 --seed 5 --log-params-norm --log-num-zeros-in-grad)
+numbers() { grep -oE '(lm loss|grad norm|params norm|num zeros): [0-9.E+-]+' "$1" | awk '{ print $NF }'; }
+"${clm[@]}" >one.log 2>&1 || fail "one rank: $(tail -3 one.log)"
+[ "$(numbers one.log | wc -l)" -eq 12 ] || fail "numbers of one rank: $(numbers one.log)"
+ep=--expert-model-parallel-size
+while read -r n words; do
+    # shellcheck disable=SC2086  # a list of words
+    ranks "$n" "${clm[@]}" $words >many.log 2>&1 </dev/null || fail "$n $words: $(grep -m 2 error many.log)"
+    paste <(numbers one.log) <(numbers many.log) | awk '
+        { d = $1 - $2; d = d < 0 ? -d : d; if (NF != 2 || d > 2e-5 * $1) exit 1; n++ } END { exit n != 12 }' ||
+        fail "$n $words: $(paste <(numbers one.log) <(numbers many.log))"
+done <<END
+2 $ep 2
+4 $ep 2 --zero-stage 1
+4 $ep 4 --zero-stage 3
+4 $ep 2 --tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2
+END
+refuses() { # WORDS RANKS OPTIONS…
+    ranks "$2" "${clm[@]}" "${@:3}" >many.log 2>&1 </dev/null && fail "accepted: ${*:3}"
+    grep -qF "$1" many.log || fail "${*:3}: $(grep -m 2 error many.log)"
+}
+refuses 'does not divide the 2 data-parallel ranks' 2 $ep 4
+refuses 'optimizer lamb: with experts that are divided over ranks' 2 $ep 2 --optimizer lamb
+sed -i 's/"num_experts": 8/"num_experts": 5/' small/config.json
+refuses '5 experts over 2 ranks of ep; expected a multiple' 2 $ep 2
