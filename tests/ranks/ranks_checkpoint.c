@@ -48,7 +48,8 @@ typedef struct run {
     double loss[STEPS], norm[STEPS];
 } run;
 
-/* Opens a run. With experts it is of no family, so that no config.json describes it. The padding of the vocabulary differs between layouts, so no file may contain it. */
+/* Opens a run. With experts it is of no family, so that no config.json describes it. The padding of the vocabulary
+ * differs between layouts, so no file may contain it. */
 static void open_run(run *r, const setting *s, mega_world *world)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / (tp * pp);

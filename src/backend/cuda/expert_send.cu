@@ -1,5 +1,5 @@
-/* The rows that a round of an exchange between ranks of expert parallelism sends, and those that it brings; a thread has
- * a choice or a row (ops_experts.h). */
+/* The rows that a round of an exchange between ranks of expert parallelism sends, and those that it brings; a thread
+ * has a choice or a row (ops_experts.h). */
 #include "kernel.h"
 
 KERNEL(expert_send, mega_expert_send_args, ROW_THREADS)

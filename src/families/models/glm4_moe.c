@@ -1,5 +1,5 @@
-/* GLM-4.5 (GLM team 2025): scores by a sigmoid, a bias of the choice, an MLP beside the experts, dense first layers, and
- * rotation of a part of each head. */
+/* GLM-4.5 (GLM team 2025): scores by a sigmoid, a bias of the choice, an MLP beside the experts, dense first layers,
+ * and rotation of a part of each head. */
 #include "hf_impl.h"
 
 #include <stdio.h>

@@ -119,8 +119,8 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
     return mega_graph_emit(g, &op);
 }
 
-/* ---- all_to_all: in a block of rows for each rank of the axis, needed [1] i32 or none; out the blocks of all ranks for
- *      this one, or zeros where `needed` is 0. Its own adjoint. ---- */
+/* ---- all_to_all: in a block of rows for each rank of the axis, needed [1] i32 or none; out the blocks of all ranks
+ *      for this one, or zeros where `needed` is 0. Its own adjoint. ---- */
 
 static mega_status all_to_all_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {

@@ -82,8 +82,8 @@ mega_tensor mega_op_scatter_to_sequence(mega_graph *g, mega_tensor x, const mega
  * the R rows that each of them holds for this one, in the order of ranks. C and the type are any. needed: none, or an
  * i32 [1], the same on all ranks: where it is 0 nothing is exchanged, and the result is zeros. */
 mega_tensor mega_op_all_to_all(mega_graph *g, mega_tensor x, mega_tensor needed, const mega_axis *axis);
-/* Gathers where the rows of each expert begin on each rank of the axis (ops_experts.h): first [E + 1] i32 → [size * (E +
- * 1)]. */
+/* Gathers where the rows of each expert begin on each rank of the axis (ops_experts.h): first [E + 1] i32 →
+ * [size * (E + 1)]. */
 mega_tensor mega_op_gather_firsts(mega_graph *g, mega_tensor first, const mega_axis *axis);
 
 /* RMS norm of rows of which each rank of the axis has C channels: x / sqrt(mean of x^2 over the channels of all ranks +

@@ -9,8 +9,9 @@
  *
  * An expert is cut over tp as an MLP is; all ranks of tp compute all tokens. The conventions are those of layers.h.
  *
- * With expert parallelism each rank of ep holds E / ep of the experts, if there are several. Their rows are sent to them and back in rounds
- * of a fixed size, as many as the worst choices need: those that no rank needs exchange nothing. */
+ * With expert parallelism each rank of ep holds E / ep of the experts, if there are several. Their rows are sent to
+ * them and back in rounds of a fixed size, as many as the worst choices need: those that no rank needs exchange
+ * nothing. */
 #ifndef MEGALITH_EXPERTS_H
 #define MEGALITH_EXPERTS_H
 

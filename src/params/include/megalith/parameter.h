@@ -54,8 +54,8 @@ typedef struct mega_param {
     bool transposed_in_file;    /* file holds [in, out] (Hugging Face Conv1D) */
     int file_dims;              /* number of dimensions in the file, 1 to 4; 0: the same as true_shape */
     int64_t file_dim[4];        /* shape in the file, same elements and order: [out, in, height, width] */
-    /* Where stack_of parameters of one shape lie one after the other in each of their checkpoint tensors, which has that
-     * number as its first dimension: the place of this one. stack_of 0: it has its tensors for itself */
+    /* Where stack_of parameters of one shape lie one after the other in each of their checkpoint tensors, which has
+     * that number as its first dimension: the place of this one. stack_of 0: it has its tensors for itself */
     int64_t stack_at, stack_of;
     mega_axis_name axis; /* the axis that shards it; NONE: replicated */
     int cut_dim;         /* the sharded dimension; 0 if replicated */
