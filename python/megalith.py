@@ -930,6 +930,11 @@ class mega_builder(_Builder):
         mega_tensor x, int64_t experts, const mega_router_options *options)"""
         return mega_router(_usable(self), name, x, experts, _options(mega_router_options, options))
 
+    def router_jitter(self, name: str, x, jitter: float):
+        """router.h: mega_tensor mega_router_jitter(const mega_builder *b, const char *name,
+        mega_tensor x, double jitter)"""
+        return mega_router_jitter(_usable(self), name, x, jitter)
+
     def router_balance(self, router, group_samples: int, counted: int):
         """router.h: mega_router_balance_result mega_router_balance(const mega_builder *b, const
         mega_router_result *router, int64_t group_samples, int64_t counted)"""
@@ -1859,12 +1864,15 @@ class mega_router_result(_Struct):
         ("choice", mega_tensor),
         ("weight", mega_tensor),
         ("share", mega_tensor),
+        ("is_gathered", c_bool),
     ]
 
 
 mega_router = _function(
     "mega_router", mega_router_result, POINTER(mega_builder), _text, mega_tensor, c_int64,
     POINTER(mega_router_options))
+mega_router_jitter = _function(
+    "mega_router_jitter", mega_tensor, POINTER(mega_builder), _text, mega_tensor, c_double)
 
 
 class mega_router_balance_result(_Struct):

@@ -45,6 +45,7 @@ static const mega_option_part parts[] = {
     {&mega_train_t5_samples_section, FOR_T5 | FOR_DATA, AT(train.t5)},
     {&mega_model_network_section, FOR_TRAINING, AT(train.model)},
     {&mega_model_kind_section, FOR_TRAINING, AT(train.model)},
+    {&mega_model_experts_section, FOR_TRAINING & ~(FOR_BERT | FOR_T5), AT(train.model)},
     {&mega_train_network_section, FOR_TRAINING, AT(train)},
     {&cli_other_model_section, FOR_TRAINING, 0},
     {&mega_model_regularization_section, FOR_TRAINING, AT(train.model)},

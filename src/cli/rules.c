@@ -336,6 +336,7 @@ static const rule_row rules[] = {
     {FOR_TRAINING, true, .train = mega_train_rule_positions_reach},
     {FOR_TRAINING, true, .train = mega_train_rule_rotation},
     {FOR_TRAINING, true, .train = mega_train_rule_network},
+    {FOR_TRAINING, true, .train = mega_train_rule_experts},
     {FOR_ALL, false, .general = mega_options_rule_most},
     {FOR_ALL, false, .train = mega_train_rule_sizes_fit},
     {FOR_RUN, false, .engine = mega_engine_rule_batch_divides},

@@ -1,7 +1,9 @@
-/* Experts in config.json: which layers have them, their groups. */
+/* Experts in config.json: which layers have them, their groups, and the keys of a router of any kind, which folders have
+ * that are ours alone. */
 #include "hf_impl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Whether the shape can say of each layer what it has; reports it if not. */
 static bool experts_have_layers(hf_reader *r, const mega_model_shape *s)
@@ -82,4 +84,66 @@ void hf_check_choices(hf_reader *r, const mega_model_shape *s, const char *key)
     if (s->net.experts.choices <= s->net.experts.count) return;
     snprintf(expected, sizeof expected, "at most %lld, the number of experts", (long long)s->net.experts.count);
     hf_refuse(r, key, json_object_get(r->json, key), expected);
+}
+
+/* ---- folders of our own ---- */
+
+static const char *const scores[] = {[MEGA_ROUTE_SOFTMAX] = "softmax", [MEGA_ROUTE_SIGMOID] = "sigmoid"};
+
+static mega_route_score take_score(hf_reader *r)
+{
+    const json_t *v = hf_take(r, "scoring_func");
+    if (v == NULL || json_is_null(v)) return MEGA_ROUTE_SOFTMAX;
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
+        if (json_is_string(v) && strcmp(json_string_value(v), scores[i]) == 0) return (mega_route_score)i;
+    hf_refuse(r, "scoring_func", v, "\"softmax\" or \"sigmoid\"");
+    return MEGA_ROUTE_SOFTMAX;
+}
+
+static bool is_choice_of_groups(const mega_experts_shape *e)
+{
+    const int64_t chosen = e->chosen_groups;
+    if (e->groups == 0) return chosen == 0;
+    return e->count % e->groups == 0 && chosen >= 1 && chosen <= e->groups && e->choices % chosen == 0 &&
+           e->choices / chosen <= e->count / e->groups;
+}
+
+void hf_take_experts(hf_reader *r, mega_model_shape *s)
+{
+    mega_experts_shape *e = &s->net.experts;
+    e->count = hf_take_whole(r, "num_experts", 0);
+    if (e->count == 0) return;
+    e->balance = MEGA_ROUTER_AUX_LOSS_COEF;
+    e->choices = hf_take_int(r, "num_experts_per_tok", 2);
+    e->hidden = hf_take_int(r, "moe_intermediate_size", s->ffn_hidden);
+    e->score = take_score(r);
+    e->normalized = hf_take_bool(r, "norm_topk_prob", true);
+    if (e->score == MEGA_ROUTE_SIGMOID && e->normalized) e->epsilon = MEGA_SIGMOID_EPSILON;
+    e->scale = hf_take_positive(r, "routed_scaling_factor", 1.0);
+    e->groups = hf_take_whole(r, "n_group", 0);
+    e->chosen_groups = hf_take_whole(r, "topk_group", 0);
+    hf_take_dense_layers(r, s);
+    hf_check_choices(r, s, "num_experts_per_tok");
+    if (!is_choice_of_groups(e))
+        hf_refuse(r, "n_group", json_object_get(r->json, "n_group"),
+                  "a divisor of num_experts, with a topk_group that divides num_experts_per_tok");
+    if (!s->net.no_mlp_bias)
+        hf_refuse(r, "mlp_bias", json_object_get(r->json, "mlp_bias"), "false where there are experts");
+}
+
+void hf_put_experts(const mega_model_shape *s, void *user, hf_put *put)
+{
+    const mega_experts_shape *e = &s->net.experts;
+    char text[32];
+    if (e->count == 0) return;
+    hf_put_int(user, put, "num_experts", e->count);
+    hf_put_int(user, put, "num_experts_per_tok", e->choices);
+    hf_put_int(user, put, "moe_intermediate_size", e->hidden);
+    snprintf(text, sizeof text, "\"%s\"", e->score == MEGA_ROUTE_SIGMOID ? "sigmoid" : "softmax");
+    put(user, "scoring_func", text);
+    put(user, "norm_topk_prob", e->normalized ? "true" : "false");
+    hf_put_whole_or_float(user, put, "routed_scaling_factor", e->scale > 0.0 ? e->scale : 1.0);
+    hf_put_int(user, put, "n_group", e->groups);
+    hf_put_int(user, put, "topk_group", e->chosen_groups);
+    hf_put_dense_layers(s, user, put);
 }

@@ -92,6 +92,8 @@ void hf_put_first_dense(const mega_model_shape *s, void *user, hf_put *put);
 /* Groups of experts, of which a token chooses some by their best two experts. */
 void hf_check_groups(hf_reader *r, const mega_model_shape *s, const char *groups, const char *chosen);
 void hf_check_choices(hf_reader *r, const mega_model_shape *shape, const char *key);
+void hf_take_experts(hf_reader *r, mega_model_shape *shape); /* of folders of our own: any router, or no experts */
+void hf_put_experts(const mega_model_shape *shape, void *user, hf_put *put);
 
 /* hf_labels.c: the number of classes and their names, id2label and label2id. */
 void hf_take_labels(hf_reader *r, mega_model_shape *shape);

@@ -51,7 +51,8 @@ static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shap
            a->normalized == b->normalized && a->shared == b->shared && a->shared_gate == b->shared_gate &&
            a->score == b->score && a->choice_bias == b->choice_bias && a->epsilon == b->epsilon &&
            or_one(a->scale) == or_one(b->scale) && one_or_more(a->groups) == one_or_more(b->groups) &&
-           one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups);
+           one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups) && a->group_best == b->group_best &&
+           a->jitter == b->jitter;
 }
 
 static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t)

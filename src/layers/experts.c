@@ -88,7 +88,7 @@ mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *e
 static mega_router_result moe_route(const mega_builder *b, const char *name, mega_tensor x, const mega_moe_options *o)
 {
     if (!layer_has_slab(b)) return mega_router(b, name, x, o->num_experts, &o->router);
-    mega_router_result r = {.logits = layer_router_logits(b, name, x, o->num_experts, &o->router)};
+    mega_router_result r = {.logits = layer_router_logits(b, name, x, o->num_experts, &o->router), .is_gathered = true};
     r.logits = mega_op_gather_from_sequence(b->graph, r.logits, &b->layout->tp);
     const mega_route_result chosen = mega_op_route(b->graph, r.logits, o->router.choice_bias, &o->router.route);
     r.choice = chosen.choice, r.weight = chosen.weight, r.share = chosen.share;
@@ -207,7 +207,7 @@ mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, con
 {
     mega_graph *g = b->graph;
     char router[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
-    if (out_router != NULL) *out_router = (mega_router_result){{0}, {0}, {0}, {0}};
+    if (out_router != NULL) *out_router = (mega_router_result){.is_gathered = false};
     if (!moe_is_described(b, name, options, expert) || !moe_fits_ranks(b, name, options)) return mega_none();
     snprintf(router, sizeof router, "%s.gate", name);
     const mega_router_result r = moe_route(b, options->router_name != NULL ? options->router_name : router, x, options);

@@ -2,11 +2,11 @@
 #include "megalith/router.h"
 #include "layers_impl.h"
 
-static const mega_router_result no_router = {{0}, {0}, {0}, {0}};
+static const mega_router_result no_router = {.is_gathered = false};
 static const mega_router_balance_result no_balance = {{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}};
 
 /* The bits are those of a dropout of this name. */
-static mega_tensor jittered(const mega_builder *b, const char *name, mega_tensor x, double jitter)
+mega_tensor mega_router_jitter(const mega_builder *b, const char *name, mega_tensor x, double jitter)
 {
     if (!(jitter >= 0.0 && jitter < 1.0))
         mega_builder_fail(
@@ -23,7 +23,7 @@ mega_tensor layer_router_logits(const mega_builder *b, const char *name, mega_te
     const mega_scope s = mega_scope_enter(b->graph, "%s", name);
     const layer_linear p =
         layer_request_linear(b, name, experts, mega_tensor_channels(b, x), &options->weight, !options->has_bias);
-    x = jittered(b, name, x, options->jitter);
+    x = mega_router_jitter(b, name, x, options->jitter);
     const mega_tensor logits = options->has_bias ? layer_add_bias(b, mega_op_linear(b->graph, x, p.weight), p.bias)
                                                  : mega_op_wide_linear(b->graph, x, p.weight);
     mega_scope_leave(b->graph, s);
@@ -63,17 +63,30 @@ static mega_loss of_groups(const mega_builder *b, mega_tensor x)
     return mega_op_weighted_sum(b->graph, x, mega_none());
 }
 
+static bool has_losses(const mega_builder *b, const mega_router_result *router, const char *layer)
+{
+    return mega_graph_status(b->graph) == MEGA_OK && (router->is_gathered || layer_has_all_rows(b, layer));
+}
+
+/* A loss of a gathered result is whole on each rank of tp. The gather of the logits adds up the gradients of the ranks,
+ * so that each gives its part of the loss. */
+static mega_loss of_ranks(const mega_builder *b, const mega_router_result *router, mega_loss loss)
+{
+    if (router->is_gathered) loss.sum = mega_op_mean_over_group(b->graph, loss.sum, &b->layout->tp);
+    return loss;
+}
+
 mega_router_balance_result mega_router_balance(const mega_builder *b, const mega_router_result *router,
                                                int64_t group_samples, int64_t counted)
 {
-    if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, "mega_router_balance")) return no_balance;
+    if (!has_losses(b, router, "mega_router_balance")) return no_balance;
     const int64_t group = group_tokens(b, group_samples, mega_tensor_rows(b, router->share));
     if (group == 0) return no_balance;
     if (counted == 0) counted = mega_tensor_channels(b, router->choice);
     const mega_route_balance_result r = mega_op_route_balance(b->graph, router->share, router->choice, group, counted);
     if (mega_graph_status(b->graph) != MEGA_OK) return no_balance;
     const mega_route_load_result load = mega_op_route_load(b->graph, r.fraction);
-    const mega_router_balance_result balance = {.loss = of_groups(b, r.loss),
+    const mega_router_balance_result balance = {.loss = of_ranks(b, router, of_groups(b, r.loss)),
                                                 .fullest = of_groups(b, load.fullest),
                                                 .emptiest = of_groups(b, load.emptiest),
                                                 .entropy = of_groups(b, load.entropy)};
@@ -83,6 +96,6 @@ mega_router_balance_result mega_router_balance(const mega_builder *b, const mega
 mega_loss mega_router_z_loss(const mega_builder *b, const mega_router_result *router, mega_tensor weights)
 {
     static const mega_loss none = {{0}, {0}};
-    if (mega_graph_status(b->graph) != MEGA_OK || !layer_has_all_rows(b, "mega_router_z_loss")) return none;
-    return mega_op_weighted_sum(b->graph, mega_op_route_z(b->graph, router->logits), weights);
+    if (!has_losses(b, router, "mega_router_z_loss")) return none;
+    return of_ranks(b, router, mega_op_weighted_sum(b->graph, mega_op_route_z(b->graph, router->logits), weights));
 }

@@ -34,6 +34,12 @@ mega_linear_options block_from_residual(const mega_transformer *m, bool no_bias)
 mega_linear_options block_into_residual(const mega_transformer *m, bool no_bias);
 mega_tensor block_scaled(const mega_builder *b, mega_tensor x, double factor); /* factor 0: as 1 */
 const mega_family_names *block_names(const mega_transformer *m);
+/* Two parts of `rows` rows that are in two tensors, whose names are kept in `file`. */
+void block_place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,
+                     char file[2][MEGA_PATH]);
+
+/* block_experts.c: a layer of experts, with the losses of its router in training. */
+mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x);
 
 /* Two parts of `rows` rows that are in two tensors, whose names are in `file` for as long as the options are used. */
 void block_place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,

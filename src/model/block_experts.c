@@ -1,4 +1,5 @@
-/* A layer of experts in the place of an MLP, and the MLP beside them that computes every token. */
+/* A layer of experts in the place of an MLP, the MLP beside them that computes every token, and the losses of the router
+ * (Fedus et al. 2021, Zoph et al. 2022). */
 #include "block.h"
 
 /* One tensor holds the weights of all experts, with gate and up one after the other, and another their way back. */
@@ -12,17 +13,20 @@ static void place_stacks(const mega_family_names *n, int64_t width, mega_param_o
     down->part[0] = (mega_param_part){.file = n->expert_down_stack, .rows = width};
 }
 
-/* An MLP of `width` inside whose gate and up are one product: of each expert, or of the only one. */
+/* An MLP of `width` inside, of each expert or of the only one; of a gated one, gate and up are one product. */
 static mega_tensor describe_expert(const mega_builder *b, const mega_experts *experts, const mega_transformer *m,
                                    const block_mlp_names *n, int64_t width, mega_tensor x)
 {
+    const bool gated = m->net.gated, second = m->net.gate_second;
     mega_linear_options up = block_from_residual(m, true), down = block_into_residual(m, true);
     char file[2][MEGA_PATH];
-    if (n->gate_file != NULL) block_place_two(&up.weight, width, n->gate_file, n->up_file, file);
-    else
+    if (n->gate_file == NULL && block_names(m)->expert_up_stack != NULL)
         place_stacks(block_names(m), width, &up.weight, &down.weight);
-    x = mega_experts_column_linear(b, experts, n->up, x, 2 * width, &up);
-    x = mega_glu(b, x, m->net.activation, m->net.gate_second);
+    else if (gated)
+        block_place_two(&up.weight, width, second ? n->up_file : n->gate_file, second ? n->gate_file : n->up_file,
+                        file);
+    x = mega_experts_column_linear(b, experts, n->up, x, (gated ? 2 : 1) * width, &up);
+    x = gated ? mega_glu(b, x, m->net.activation, second) : mega_activation(b, x, m->net.activation);
     return mega_experts_row_linear(b, experts, n->down, x, m->hidden, &down);
 }
 
@@ -75,6 +79,35 @@ static mega_tensor choice_bias(const mega_builder *b, const mega_transformer *m)
     return mega_builder_param(b, name, m->net.experts.count, 0, &o);
 }
 
+/* ---- losses of the router ---- */
+
+static int64_t layers_with_experts(const mega_transformer *m)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->num_layers; i++) count += !mega_shape_bit(m->net.experts.dense, i);
+    return count;
+}
+
+/* Adds a loss whose value is the mean over layers, and which trains each of them with the coefficient. */
+static void experts_add_mean(const mega_builder *b, const mega_transformer *m, const char *name, mega_loss loss,
+                             double coefficient)
+{
+    const double layers = (double)layers_with_experts(m);
+    loss.sum = mega_scale(b, loss.sum, 1.0 / layers);
+    mega_layer_loss_add(b, name, loss, coefficient * layers);
+}
+
+static void experts_add_losses(const mega_builder *b, const mega_transformer *m, const mega_router_result *router)
+{
+    const mega_router_training *t = &m->router;
+    const mega_router_balance_result r = mega_router_balance(b, router, t->group > 0 ? t->group : b->samples, 0);
+    if (t->balance > 0.0) experts_add_mean(b, m, "load_balancing_loss", r.loss, t->balance);
+    if (t->z > 0.0) experts_add_mean(b, m, "z_loss", mega_router_z_loss(b, router, mega_none()), t->z);
+    experts_add_mean(b, m, "fullest expert", r.fullest, 0.0);
+    experts_add_mean(b, m, "emptiest expert", r.emptiest, 0.0);
+    experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
+}
+
 static mega_route_options route_of(const mega_experts_shape *e)
 {
     mega_route_options o = {.score = e->score,
@@ -85,7 +118,7 @@ static mega_route_options route_of(const mega_experts_shape *e)
     if (e->groups < 2) return o;
     o.groups = e->groups;
     o.chosen_groups = e->chosen_groups;
-    o.group_best = 2;
+    o.group_best = e->group_best > 0 ? e->group_best : e->choices / e->chosen_groups;
     return o;
 }
 
@@ -95,8 +128,12 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
     const mega_moe_options o = {.num_experts = e->count,
                                 .router = {.route = route_of(e),
                                            .choice_bias = choice_bias(b, m),
+                                           .jitter = m->router.jitter,
                                            .weight = block_from_residual(m, true).weight},
                                 .router_name = block_names(m)->router};
-    const mega_tensor routed = mega_moe(b, "experts", x, &o, block_expert, m, NULL);
+    mega_router_result router;
+    if (e->jitter > 0.0) x = mega_router_jitter(b, "experts.jitter", x, e->jitter);
+    const mega_tensor routed = mega_moe(b, "experts", x, &o, block_expert, m, &router);
+    if (b->mode == MEGA_TRAIN) experts_add_losses(b, m, &router);
     return e->shared == 0 ? routed : mega_add(b, routed, block_shared(b, m, x));
 }

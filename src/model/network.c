@@ -1,6 +1,5 @@
 /* The kind of network that options describe (Megatron's names), and the family whose folders can hold it. */
-#include "megalith/family.h"
-#include "megalith/transformer.h"
+#include "network.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,6 +118,7 @@ mega_status mega_network_from_options(const mega_model_options *o, mega_network_
     net.no_out_bias = net.no_mlp_bias = !o->add_bias_linear;
     net.query_norm = o->qk_layernorm ? MEGA_QUERY_NORM_HEAD : MEGA_QUERY_NORM_NONE;
     net.embedding_norm = o->embed_layernorm;
+    MEGA_TRY(network_set_experts(o, &net));
     *out = net;
     return MEGA_OK;
 }
@@ -167,7 +167,7 @@ static bool is_gpt2(const mega_network_shape *n)
     return !n->is_encoder && n->t5 == MEGA_T5_NONE && n->positions == MEGA_POSITIONS_TABLE && n->kv_heads == 0 &&
            n->head_dim == 0 && !n->rms && !n->norm_plus_one && !n->gated && n->activation == MEGA_ACT_GELU_TANH &&
            !n->has_window && !n->untied && !n->no_qkv_bias && !n->no_mlp_bias &&
-           n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm;
+           n->query_norm == MEGA_QUERY_NORM_NONE && !n->embedding_norm && n->experts.count == 0;
 }
 
 mega_status mega_network_find_family(const mega_transformer *m, mega_network_shape *net)

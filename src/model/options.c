@@ -1,4 +1,5 @@
 /* Options of the network. */
+#include "megalith/builder.h"
 #include "megalith/model_options.h"
 
 #define ROW(name, field, kind) MEGA_OPTION(mega_model_options, name, field, kind)
@@ -60,6 +61,23 @@ static const mega_option_row kind_rows[] = {
     {ROW("embed-layernorm", embed_layernorm, MEGA_OPTION_FLAG), .help = "normalize the embedding"},
 };
 const mega_option_section mega_model_kind_section = MEGA_SECTION("network kind", kind_rows);
+
+static const mega_option_row experts_rows[] = {
+    {ROW("num-experts", num_experts, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = MEGA_ROUTE_EXPERTS, .help = "a mixture of so many experts in the place of the MLP, of which each token chooses --moe-router-topk; 1: an MLP"},
+    {ROW("moe-ffn-hidden-size", moe_ffn_hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 23, .help = "width inside an expert; --ffn-hidden-size when not given"},
+    {ROW("moe-layer-freq", moe_layer_freq, MEGA_OPTION_STRING), .fallback = "1", .help = "which layers have experts: N: the first and every N-th after it; or a list of a 0 or 1 for each layer, which + and * may lengthen: \"([0]*3+[1])*2\""},
+    {ROW("moe-router-topk", moe_router_topk, MEGA_OPTION_INT), .fallback = "2", .range = MEGA_RANGE_POSITIVE, .most = MEGA_ROUTE_EXPERTS, .help = "experts that a token chooses"},
+    {ROW("moe-router-score-function", moe_router_score_function, MEGA_OPTION_STRING), .choices = "softmax|sigmoid", .fallback = "softmax", .help = "how the router scores the experts"},
+    {ROW("moe-router-pre-softmax", moe_router_pre_softmax, MEGA_OPTION_FLAG), .help = "the weights of the chosen experts are their shares of a softmax over all experts, and do not sum to 1"},
+    {ROW("moe-router-topk-scaling-factor", moe_router_topk_scaling_factor, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_POSITIVE, .help = "factor of the weights of the chosen experts"},
+    {ROW("moe-router-num-groups", moe_router_num_groups, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = MEGA_ROUTE_EXPERTS, .help = "groups of experts, of which a token chooses --moe-router-group-topk before it chooses experts in them"},
+    {ROW("moe-router-group-topk", moe_router_group_topk, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = MEGA_ROUTE_EXPERTS, .help = "with --moe-router-num-groups: groups that a token chooses"},
+    {ROW("moe-router-load-balancing-type", moe_router_load_balancing_type, MEGA_OPTION_STRING), .choices = "aux_loss|seq_aux_loss|none", .not_implemented = "sinkhorn|global_aux_loss", .fallback = "aux_loss", .resume = MEGA_RESUME_REPORTED, .help = "the loss that makes a router use all experts alike, which counts by --moe-aux-loss-coeff: over a micro-batch, over each of its samples (seq_aux_loss), or none"},
+    {ROW("moe-aux-loss-coeff", moe_aux_loss_coeff, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of that loss of each layer; 0.01 is usual"},
+    {ROW("moe-z-loss-coeff", moe_z_loss_coeff, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of a loss that keeps the logits of the router of each layer small; 0.001 is usual"},
+    {ROW("moe-input-jitter-eps", moe_input_jitter_eps, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "in training the router reads its input times 1 + this * u, u uniform from -1 to 1"},
+};
+const mega_option_section mega_model_experts_section = MEGA_SECTION("mixture of experts", experts_rows);
 
 static const mega_option_row regularization_rows[] = {
     {ROW("attention-dropout", attention_dropout, MEGA_OPTION_FLOAT), .fallback = "0.1", .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "dropout of attention probabilities"},

@@ -2,6 +2,25 @@
 #include "block.h"
 #include "megalith/layers.h"
 #include "megalith/memory.h"
+#include "network.h"
+
+#include <math.h>
+#include <string.h>
+
+static double or_zero(double x)
+{
+    return isnan(x) ? 0.0 : x;
+}
+
+static mega_router_training router_training_of(const mega_model_options *o)
+{
+    const char *type = o->moe_router_load_balancing_type;
+    const bool is_balanced = type != NULL && strcmp(type, "none") != 0;
+    return (mega_router_training){.balance = is_balanced ? or_zero(o->moe_aux_loss_coeff) : 0.0,
+                                  .z = or_zero(o->moe_z_loss_coeff),
+                                  .group = is_balanced && strcmp(type, "seq_aux_loss") == 0,
+                                  .jitter = or_zero(o->moe_input_jitter_eps)};
+}
 
 mega_status mega_transformer_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
                                           mega_transformer *out)
@@ -22,17 +41,17 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
         .hidden_dropout = o->hidden_dropout,
         .sequence_parallel = o->sequence_parallel,
         .recompute_layers = 1,
+        .router = router_training_of(o),
         .first_stage_layers = o->decoder_first_pipeline_num_layers,
         .last_stage_layers = o->decoder_last_pipeline_num_layers,
         .stage_chunks = o->num_virtual_stages_per_pipeline_rank,
     };
-    if (net != NULL) {
-        out->net = *net;
-        return MEGA_OK;
-    }
-    MEGA_TRY(mega_network_from_options(o, &out->net));
-    MEGA_TRY(mega_network_find_family(out, &out->net));
-    return MEGA_OK;
+    if (net != NULL) out->net = *net;
+    else
+        MEGA_TRY(mega_network_from_options(o, &out->net));
+    if (o->num_experts > 1 && mega_network_has_experts_alone(&out->net, o->num_layers))
+        out->ffn_hidden = out->net.experts.hidden; /* what folders of such models say */
+    return net != NULL ? MEGA_OK : mega_network_find_family(out, &out->net);
 }
 
 static int64_t programs_of_a_stage(const mega_transformer *m)

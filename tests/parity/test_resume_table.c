@@ -330,6 +330,11 @@ static const struct {
     {GPT, "--attention-head-type multiquery"},
     {GPT, "--position-embedding-type none"},
     {GPT, "--position-embedding-type alibi --normalization RMSNorm --kv-channels 8"},
+    {GPT, LLAMA "--num-experts 4 --moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001 --moe-input-jitter-eps 0.01"},
+    {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq [0,1] --qk-layernorm --moe-router-pre-softmax"},
+    {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq 2 --moe-router-score-function sigmoid "
+                "--moe-router-topk-scaling-factor 2.5 --moe-router-num-groups 2 --moe-router-group-topk 1"},
+    {GPT, "--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax"},
     {BERT, ""}, {BERT, "--openai-gelu"}, {BERT, "--bert-no-binary-head"}, {BERT, "--bert-form bert"},
     {T5, ""}, {T5, "--squared-relu --decoder-num-layers 1"}, {T5, "--t5-form t5"},
     {T5, "--t5-form t5 --swiglu --untie-embeddings-and-output-weights"}, {T5, "--t5-form v1.1"}, {T5, "--t5-form mt5"},

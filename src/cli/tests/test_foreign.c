@@ -220,7 +220,7 @@ static void names_without_effect(void **state)
         "--do_train",
         "--dataloader_num_workers 3",
         "--rl-prompts-per-eval 3 --rl-partial-rollouts",
-        "--moe-ffn-hidden-size 3",
+        "--moe-latent-size 3",
         "--optimizer-cpu-offload",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {

@@ -154,7 +154,12 @@ static void neutral_values(void **state)
                "both lengthen the wavelengths of the rotation; give one");
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
                "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
-    kit_refuse("plan", SHAPE "--num-experts 1 8", "--num-experts 1 8 is not implemented yet");
+    kit_refuse("pretrain_gpt", SHAPE "--num-experts 4 8", "\"8\" (argument 13) belongs to no option");
+    kit_refuse("plan", SHAPE "--num-experts 8 --expert-interval 2",
+               "--expert-interval 2 (argument 13) is not implemented yet with --num-experts above 1: say which layers");
+    kit_refuse("plan", SHAPE "--num-experts 8 --moe-latent-size 2", "--moe-latent-size 2 (argument 13) is not");
+    kit_refuse("plan", SHAPE "--num-experts 8 --moe-router-load-balancing-type sinkhorn",
+               "sinkhorn\" is not implemented");
     kit_refuse("plan", SHAPE "--softmax-type learnable", "--softmax-type learnable is not implemented yet");
     kit_refuse("plan", SHAPE "--fp16 --bf16", "--bf16 (argument 12) and --fp16 (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--quick-geglu", "--quick-geglu is not implemented yet");

@@ -34,7 +34,7 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"MegalithGPTForCausalLM", NULL};
 static const char *const ignored[] = {NULL};
 
-static const mega_family_names names = {HF_LLAMA_NAMES, .positions = "embed_positions",
+static const mega_family_names names = {HF_LLAMA_NAMES, HF_LLAMA_EXPERTS, .positions = "embed_positions",
                                         .embedding_norm = "embed_layernorm"};
 
 static void megalith_gpt_finish(hf_reader *r, mega_model_shape *s)
@@ -42,6 +42,7 @@ static void megalith_gpt_finish(hf_reader *r, mega_model_shape *s)
     hf_take(r, "_comment");
     hf_take_window(r, s, 0);
     hf_take_no_rope(r, s, INT32_MAX);
+    hf_take_experts(r, s);
 }
 
 static void megalith_gpt_write_rest(const mega_model_shape *s, void *user, hf_put *put)
@@ -50,6 +51,7 @@ static void megalith_gpt_write_rest(const mega_model_shape *s, void *user, hf_pu
         "\"No model of transformers has this combination of options: transformers cannot load this folder, megalith "
         "can.\"");
     hf_put_window(s, user, put);
+    hf_put_experts(s, user, put);
     if (s->net.positions == MEGA_POSITIONS_ROPE && s->num_layers <= MEGA_SHAPE_LAYERS) hf_put_no_rope(s, user, put);
 }
 

@@ -18,7 +18,7 @@ static const mega_family_key rows[] = {{HF_INT("vocab_size", vocab, "32000")},
                                        {HF_INT("num_experts_per_tok", net.experts.choices, "2")},
                                        {HF_FLOAT("router_aux_loss_coef", net.experts.balance, "0.001"), .high = 1e6},
                                        {HF_FIXED("output_router_logits", "false")},
-                                       {HF_FIXED("router_jitter_noise", "0.0")},
+                                       {HF_FLOAT("router_jitter_noise", net.experts.jitter, "0.0"), .high = 0.999},
                                        {.key = NULL}};
 static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"MixtralForCausalLM", "MixtralModel", NULL};

@@ -26,6 +26,12 @@ mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_a
     return mega_graph_emit(g, &op);
 }
 
+mega_tensor mega_op_mean_over_group(mega_graph *g, mega_tensor x, const mega_axis *axis)
+{
+    if (axis->size == 1) return x;
+    return mega_op_reduce_from_group(g, mega_op_scale(g, x, 1.0 / axis->size), axis);
+}
+
 /* ---- copy_to_group: in x, out a view of x. Only a mark that the differentiate pass reads and then removes. ---- */
 
 static mega_status copy_to_group_shape(const mega_graph *g, const instruction *op, tensor_shape *out)

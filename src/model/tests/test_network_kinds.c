@@ -1,5 +1,5 @@
 /* Options of the network that no model of transformers has, each against an equal network without it, whose weights are
- * computed from the same ones; and the frequencies of YaRN against Megatron's formulas. */
+ * computed from the same ones; the frequencies of YaRN against Megatron's formulas; and mixtures of experts. */
 #include "gpt_run.h"
 #include "megalith/family.h"
 #include "megalith/layers.h"
@@ -204,9 +204,136 @@ static void yarn_is_that_of_megatron(void **state)
     }
 }
 
+/* ---- mixtures of experts ---- */
+
+static mega_model_options mixture(void)
+{
+    return (mega_model_options){.num_layers = 4,
+                                .hidden_size = 32,
+                                .ffn_hidden_size = 48,
+                                .num_attention_heads = 4,
+                                .kv_channels = 8,
+                                .max_position_embeddings = 16,
+                                .padded_vocab_size = 40,
+                                .layernorm_epsilon = 1e-5,
+                                .init_method_std = 0.02,
+                                .normalization = "RMSNorm",
+                                .position_embedding_type = "rope",
+                                .rotary_percent = 1,
+                                .rotary_base = 10000,
+                                .swiglu = true,
+                                .untie_embeddings_and_output_weights = true,
+                                .num_experts = 6,
+                                .moe_router_topk = 2};
+}
+
+static void expect_family(const char *type, const mega_model_options *o)
+{
+    mega_transformer m;
+    GPT_RUN_OK(mega_transformer_from_options(o, 37, NULL, &m));
+    if (strcmp(mega_family_of(&m.net)->model_type, type) != 0)
+        fail_msg("%s, expected %s", mega_family_of(&m.net)->model_type, type);
+}
+
+/* The folder is that of the family of transformers that computes the same, or else our own. */
+static void mixtures_of_options_have_families(void **state)
+{
+    (void)state;
+    mega_model_options o = mixture();
+    expect_family("mixtral", &o);
+    o.moe_ffn_hidden_size = 24;
+    expect_family("mixtral", &o);
+    o.moe_router_pre_softmax = true;
+    expect_family("megalith_gpt", &o);
+    o.qk_layernorm = true;
+    expect_family("qwen3_moe", &o);
+    o.moe_layer_freq = "([0]+[1])*2";
+    expect_family("qwen3_moe", &o);
+    o.moe_router_topk_scaling_factor = 2.5;
+    expect_family("megalith_gpt", &o);
+    o = mixture(), o.moe_layer_freq = "2";
+    expect_family("megalith_gpt", &o);
+    o = mixture(), o.moe_router_score_function = "sigmoid";
+    expect_family("megalith_gpt", &o);
+    o.moe_router_num_groups = 3, o.moe_router_group_topk = 2;
+    expect_family("megalith_gpt", &o);
+    o = mixture(), o.swiglu = false, o.normalization = "LayerNorm", o.position_embedding_type = "learned_absolute",
+    o.add_position_embedding = true;
+    expect_family("megalith_gpt", &o);
+}
+
+static double sum_of_losses(const mega_transformer *m)
+{
+    gpt_run a = gpt_run_make(m, &train_f64);
+    double sum = 0;
+    forward(&a);
+    const double *x = mega_program_tensor(a.program, "token_loss", 0);
+    for (int i = 0; i < BATCH * LENGTH; i++) sum += x[i];
+    gpt_run_free(&a);
+    return sum;
+}
+
+/* One expert has the weight 1 whatever its router reads, so that only noise in what it reads itself changes a loss. */
+static void jitter_of_routers_and_of_experts(void **state)
+{
+    (void)state;
+    mega_transformer m = small();
+    m.net.no_mlp_bias = m.net.gated = true, m.init_std = 0.5;
+    m.net.experts = (mega_experts_shape){.count = 1, .choices = 1, .hidden = 12, .normalized = true};
+    const double alone = sum_of_losses(&m);
+    m.router.jitter = 0.3;
+    assert_true(sum_of_losses(&m) == alone);
+    m.router.jitter = 0, m.net.experts.jitter = 0.3;
+    assert_true(fabs(sum_of_losses(&m) - alone) > 1e-6);
+    m.net.experts.jitter = 0, m.net.experts.count = 4, m.net.experts.choices = 2;
+    const double four = sum_of_losses(&m);
+    m.router.jitter = 0.3;
+    assert_true(fabs(sum_of_losses(&m) - four) > 1e-6);
+}
+
+static void expect_refused(const mega_model_options *o, const char *message)
+{
+    mega_network_shape net;
+    assert_true(mega_network_from_options(o, &net) != MEGA_OK);
+    if (strstr(mega_error_message(), message) == NULL)
+        fail_msg("\"%s\"; expected \"%s\"", mega_error_message(), message);
+}
+
+static void wrong_mixtures_are_refused(void **state)
+{
+    static const char *const wrong[] = {
+        "0",    "-1",    "2x",   "[0,1,2,1]", "[0,1",         "[0,1,1,1]]",           "([0,1]",
+        "[]*4", "[1]*0", "[1]+", "",          "[1]*99999999", "((((((((((1))))))))))"};
+    (void)state;
+    mega_model_options o = mixture();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.moe_layer_freq = wrong[i];
+        expect_refused(&o, "expected N, for the first layer and every N-th after it");
+    }
+    o.moe_layer_freq = "[0,1,1]";
+    expect_refused(&o, "--moe-layer-freq [0,1,1]: a list of 3 layers, and --num-layers is 4");
+    o.moe_layer_freq = "[0]*4";
+    expect_refused(&o, "no layer has experts");
+    o = mixture(), o.moe_router_topk = 7;
+    expect_refused(&o, "--moe-router-topk 7 of --num-experts 6: expected at most all of them");
+    o = mixture(), o.moe_router_topk = 1;
+    expect_refused(&o, "give --moe-router-pre-softmax");
+    o = mixture(), o.add_bias_linear = true;
+    expect_refused(&o, "give --disable-bias-linear");
+    o = mixture(), o.moe_router_num_groups = 3;
+    expect_refused(&o, "belong together");
+    o.moe_router_group_topk = 2;
+    expect_refused(&o, "groups are chosen by scores, not by logits");
+    o.moe_router_pre_softmax = true, o.moe_router_num_groups = 4;
+    expect_refused(&o, "expected groups that divide the experts");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixtures_of_options_have_families),
+        cmocka_unit_test(wrong_mixtures_are_refused),
+        cmocka_unit_test(jitter_of_routers_and_of_experts),
         cmocka_unit_test(norms_of_one_plus_weight),
         cmocka_unit_test(pairs_of_neighbours),
         cmocka_unit_test(no_positions),

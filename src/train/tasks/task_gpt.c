@@ -110,7 +110,8 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
     const mega_transformer *g = task_gpt_of(m);
     task_gpt_differs(out, "--num-layers", g->num_layers, stored->num_layers);
     task_gpt_differs(out, "--hidden-size", g->hidden, stored->hidden);
-    task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
+    if (!mega_network_has_experts_alone(&stored->net, stored->num_layers)) /* no layer has an MLP */
+        task_gpt_differs(out, "--ffn-hidden-size", g->ffn_hidden, stored->ffn_hidden);
     task_gpt_differs(out, "--num-attention-heads", g->heads, stored->heads);
     if (g->positions < stored->positions || !reaches_further(&stored->net))
         task_gpt_differs(out, "--max-position-embeddings", g->positions, stored->positions);
@@ -119,10 +120,20 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
     task_gpt_differs(out, "the vocabulary of the tokenizer", g->vocab, stored->vocab);
 }
 
+static void warn_of_no_experts(const mega_train_options *cfg, const char *folder)
+{
+    static const char *const of_routers[] = {"moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_input_jitter_eps"};
+    for (size_t i = 0; i < MEGA_COUNT(of_routers); i++)
+        if (mega_options_is_given(cfg->engine.options, of_routers[i]))
+            mega_warn("--load %s: it has no experts, so that %s has no effect", folder,
+                      mega_options_origin(cfg->engine.options, of_routers[i]));
+}
+
 /* Only warns: Megatron's load does not compare the epsilon, and the change may be intended. */
 void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
                    const char *folder)
 {
+    if (stored->net.experts.count == 0) warn_of_no_experts(cfg, folder);
     if (task_gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
     mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
               "from the folder",
@@ -164,6 +175,8 @@ void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shap
     const bool same_kv = (said->kv_heads > 0 ? said->kv_heads : heads) == kv_heads;
     const bool act = said->gated == is->gated && said->activation == is->activation;
     const bool bias = said->no_qkv_bias == is->no_qkv_bias && said->no_mlp_bias == is->no_mlp_bias;
+    const mega_experts_shape *e = &said->experts, *f = &is->experts;
+    const double scale = e->scale > 0.0 ? e->scale : 1.0;
     const bool tanh =
         !train_is(cfg, "pretrain_bert") || cfg->bert.openai_gelu == (is->activation == MEGA_ACT_GELU_TANH);
     const struct {
@@ -203,7 +216,16 @@ void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shap
                    {"add_qkv_bias", bias},
                    {"qk_layernorm", said->query_norm == is->query_norm},
                    {"window_size", said->has_window == is->has_window && said->window_left == is->window_left},
-                   {"embed_layernorm", said->embedding_norm == is->embedding_norm}};
+                   {"embed_layernorm", said->embedding_norm == is->embedding_norm},
+                   {"num_experts", e->count == f->count},
+                   {"moe_ffn_hidden_size", e->hidden == f->hidden},
+                   {"moe_layer_freq", memcmp(e->dense, f->dense, sizeof e->dense) == 0},
+                   {"moe_router_topk", e->choices == f->choices},
+                   {"moe_router_score_function", e->score == f->score},
+                   {"moe_router_pre_softmax", e->normalized == f->normalized},
+                   {"moe_router_topk_scaling_factor", scale == (f->scale > 0.0 ? f->scale : 1.0)},
+                   {"moe_router_num_groups", e->groups == f->groups},
+                   {"moe_router_group_topk", e->chosen_groups == f->chosen_groups}};
     for (size_t i = 0; i < MEGA_COUNT(options); i++)
         if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
             mega_buffer_printf(out, "%s%s", out->size > 0 ? ", " : "",

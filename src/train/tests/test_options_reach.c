@@ -36,6 +36,8 @@ typedef struct check {
 #define ROPE "--position-embedding-type rope "
 #define YARN ROPE "--rope-type yarn "
 #define LLAMA ROPE "--disable-bias-linear --swiglu "
+#define MOE ROPE "--disable-bias-linear --num-experts 8 "
+#define GROUPS "--moe-router-pre-softmax --moe-router-topk 4 --moe-router-num-groups 4 --moe-router-group-topk 2"
 
 static const check checks[] = {
     /* network */
@@ -98,6 +100,22 @@ static const check checks[] = {
     REACHES("add-qkv-bias", LLAMA "--normalization RMSNorm --add-qkv-bias", 1, gpt.net.no_out_bias),
     REACHES("qk-layernorm", LLAMA "--normalization RMSNorm --qk-layernorm", MEGA_QUERY_NORM_HEAD, gpt.net.query_norm),
     REACHES("window-size", LLAMA "--normalization RMSNorm --window-size 9,0", 9, gpt.net.window_left),
+    REACHES("num-experts", MOE, 8, gpt.net.experts.count),
+    REACHES("moe-ffn-hidden-size", MOE "--moe-ffn-hidden-size 24", 24, gpt.net.experts.hidden),
+    REACHES("moe-ffn-hidden-size", MOE "--moe-ffn-hidden-size 24", 24, gpt.ffn_hidden),
+    REACHES("moe-layer-freq", MOE "--moe-layer-freq 2", 10, gpt.net.experts.dense[0]), /* layers 1 and 3 */
+    REACHES("moe-layer-freq", MOE "--moe-layer-freq [0,1,1,1]", 1, gpt.net.experts.dense[0]),
+    REACHES("moe-layer-freq", MOE "--moe-layer-freq ([0]+[1]*1)*2", 5, gpt.net.experts.dense[0]),
+    REACHES("moe-router-topk", MOE "--moe-router-topk 3", 3, gpt.net.experts.choices),
+    REACHES("moe-router-score-function", MOE "--moe-router-score-function sigmoid", MEGA_ROUTE_SIGMOID, gpt.net.experts.score),
+    REACHES("moe-router-pre-softmax", MOE "--moe-router-pre-softmax", 0, gpt.net.experts.normalized),
+    REACHES("moe-router-topk-scaling-factor", MOE "--moe-router-topk-scaling-factor 2.5", 2.5, gpt.net.experts.scale),
+    REACHES("moe-router-num-groups", MOE GROUPS, 4, gpt.net.experts.groups),
+    REACHES("moe-router-group-topk", MOE GROUPS, 2, gpt.net.experts.chosen_groups),
+    REACHES("moe-router-load-balancing-type", MOE "--moe-router-load-balancing-type seq_aux_loss", 1, gpt.router.group),
+    REACHES("moe-aux-loss-coeff", MOE "--moe-aux-loss-coeff 0.02", 0.02, gpt.router.balance),
+    REACHES("moe-z-loss-coeff", MOE "--moe-z-loss-coeff 0.003", 0.003, gpt.router.z),
+    REACHES("moe-input-jitter-eps", MOE "--moe-input-jitter-eps 0.04", 0.04, gpt.router.jitter),
     REACHES("embed-layernorm", "--position-embedding-type alibi --embed-layernorm", 1, gpt.net.embedding_norm),
     REACHES("init-method-xavier-uniform", "--init-method-xavier-uniform", 1, gpt.init_xavier),
     REACHES("calculate-per-token-loss", "--calculate-per-token-loss", 1, engine.per_token_loss),

@@ -52,6 +52,11 @@ typedef enum mega_t5_kind {
     MEGA_T5_ORIGINAL  /* RMS norms, no biases, scores without a scale and with biases of relative positions */
 } mega_t5_kind;
 
+/* What config.json says of a loss that transformers adds only if asked to, where nothing else is known. */
+#define MEGA_ROUTER_AUX_LOSS_COEF 0.001
+
+#define MEGA_SIGMOID_EPSILON 1e-20 /* added to a sum of scores by a sigmoid, in Megatron-core and in transformers */
+
 /* A layer of experts in the place of the MLP (mega_moe); count 0: none. */
 typedef struct mega_experts_shape {
     int64_t count, choices, hidden; /* experts, how many of them a token chooses, and the width inside one */
@@ -60,10 +65,12 @@ typedef struct mega_experts_shape {
     mega_route_score score;
     bool choice_bias;              /* numbers of the experts are added to their scores for the choice alone */
     int64_t groups, chosen_groups; /* of consecutive experts: a token chooses from the best ones; 0 or 1: one group */
-    double scale;                  /* factor of the weights of the chosen experts; 0: 1 */
-    double epsilon;                /* added to their sum where they are divided by it */
+    int64_t group_best; /* the best experts of a group whose scores are its own; 0: as many as are chosen from one */
+    double scale;       /* factor of the weights of the chosen experts; 0: 1 */
+    double epsilon;     /* added to their sum where they are divided by it */
     double balance;  /* coefficient of the loss of balance, as in config.json; transformers adds it only if asked to */
     bool normalized; /* the weights of the chosen experts are divided by their sum */
+    double jitter;   /* in training, of what router and experts read, as Mixtral; 0: none */
     uint64_t dense[MEGA_SHAPE_LAYERS / 64]; /* bit i: layer i has an MLP, of ffn_hidden */
 } mega_experts_shape;
 

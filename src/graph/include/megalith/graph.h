@@ -73,6 +73,8 @@ void mega_recompute_distribute(mega_graph *g, const mega_axis *axis);
  * Megatron paper); reduce: all-reduce forward, identity backward ("g"). */
 mega_tensor mega_op_copy_to_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
 mega_tensor mega_op_reduce_from_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
+/* x, which is the same on all ranks, where their gradients are added up later: each gets its part of the gradient. */
+mega_tensor mega_op_mean_over_group(mega_graph *g, mega_tensor x, const mega_axis *axis);
 /* Sequence parallelism: each rank holds T/size consecutive rows. gather: all-gather forward, [T/size, C] → [T, C], and
  * reduce-scatter backward, because each rank computes a partial sum of the gradient. scatter: reduce-scatter of partial
  * sums forward, [T, C] → [T/size, C], and all-gather backward. */

@@ -49,7 +49,7 @@ mega_tensor mega_experts_column_linear(const mega_builder *b, const mega_experts
 mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *experts, const char *name, mega_tensor x,
                                     int64_t out_channels, const mega_linear_options *options);
 
-/* x [T, C] -> [T, C]. *out_router, which may be NULL, is for the losses of router.h, which need all rows. */
+/* x [T, C] -> [T, C]. *out_router, which may be NULL, is for the losses of router.h. */
 mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, const mega_moe_options *options,
                      mega_expert_function *expert, const void *self, mega_router_result *out_router);
 

@@ -21,6 +21,7 @@ typedef struct mega_router_options {
  * each expert in the scores of a token [T, experts] acc. */
 typedef struct mega_router_result {
     mega_tensor logits, choice, weight, share;
+    bool is_gathered; /* with sequence parallelism: of all rows, and alike on each rank of tp (mega_moe) */
 } mega_router_result;
 
 /* The logits are x times the transposed weight NAME.weight [experts, C], which is replicated: in the accumulation type,
@@ -31,12 +32,16 @@ typedef struct mega_router_result {
 mega_router_result mega_router(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
                                const mega_router_options *options);
 
+/* x with the jitter of such a router: what its experts read too, where they are to have it (Mixtral). */
+mega_tensor mega_router_jitter(const mega_builder *b, const char *name, mega_tensor x, double jitter);
+
 /* The balance loss, E * sum over experts of (part of the choices that is this expert) * (mean share), of groups of
  * `group_samples` samples, 1 for the sequences of DeepSeek; the micro-batch must consist of whole groups, so that the
  * loss does not depend on its size. It is 1 if all experts are used alike. counted: how many choices of a token count,
  * 0 for all, 1 as DeepSpeed's top-2 gate. The coefficient is that of Megatron-core and DeepSpeed; router_aux_loss_coef
  * of transformers times the choices of a token, as transformers does not divide by them. (With several layers it takes
  * the means of both factors over all layers before it multiplies them, which is another loss.)
+ * With sequence parallelism both losses need a gathered result.
  * fullest, emptiest, entropy: metrics of the same groups. Tokens of the fullest and of the emptiest expert, over those
  * of an even distribution, and the entropy of the distribution over that of an even one. */
 typedef struct mega_router_balance_result {

@@ -26,6 +26,12 @@ typedef struct mega_model_options {
     double init_method_std;
     bool init_method_xavier_uniform;
 
+    /* A mixture of experts, and how its router is trained. num_experts 0 or 1: none */
+    int64_t num_experts, moe_ffn_hidden_size, moe_router_topk, moe_router_num_groups, moe_router_group_topk;
+    const char *moe_layer_freq, *moe_router_score_function, *moe_router_load_balancing_type;
+    bool moe_router_pre_softmax;
+    double moe_router_topk_scaling_factor, moe_aux_loss_coeff, moe_z_loss_coeff, moe_input_jitter_eps;
+
     bool sequence_parallel;                                                      /* false if tp is 1 */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */
     int64_t num_layers_per_virtual_pipeline_stage;
@@ -33,7 +39,7 @@ typedef struct mega_model_options {
 } mega_model_options;
 
 /* The option tables, one per title of --help. */
-extern const mega_option_section mega_model_kind_section;
+extern const mega_option_section mega_model_kind_section, mega_model_experts_section;
 extern const mega_option_section mega_model_distributed_section, mega_model_network_section,
     mega_model_regularization_section, mega_model_initialization_section, mega_model_training_section;
 #endif

@@ -16,6 +16,13 @@ typedef enum mega_transformer_recompute {
     MEGA_TRANSFORMER_RECOMPUTE_FULL
 } mega_transformer_recompute;
 
+/* How the routers of experts are trained; zeros: by the loss of the model alone. */
+typedef struct mega_router_training {
+    double balance, z; /* coefficients of the balance loss and of the z-loss of each layer (router.h) */
+    int64_t group;     /* the balance is that of each group of so many samples; 0: of a micro-batch */
+    double jitter;     /* of what a router reads; its experts read it without */
+} mega_router_training;
+
 typedef struct mega_transformer {
     int64_t num_layers, hidden, ffn_hidden, heads, head_dim, positions;
     int64_t vocab, padded_vocab; /* number of ids; table rows after rounding up for tp */
@@ -33,6 +40,7 @@ typedef struct mega_transformer {
      * such output */
     int64_t masks;
     mega_network_shape net;
+    mega_router_training router;
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
     /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and
@@ -54,6 +62,10 @@ typedef struct mega_transformer {
  *   T5           tokens, position_ids and key_end of the encoder, and decoder_tokens, decoder_position_ids,
  *                cross_key_end (where the text of the encoder ends), labels and loss_mask of the decoder; only
  *                Megatron's reads position ids
+ *
+ *   experts      add, as means over the layers that have them, the losses "load_balancing_loss" and "z_loss" that
+ *                mega_router_training asks for and, by how a group uses the experts, the metrics "fullest expert"
+ *                and "emptiest expert", over an even share, and "entropy of experts", over that of an even use
  *
  * MEGA_GENERATE:
  *   decoder      inputs tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are
@@ -86,6 +98,8 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
 /* Sets *out to the kind of network that the options describe, without a family. Returns MEGA_ERR_USAGE for values that
  * do not fit. */
 mega_status mega_network_from_options(const mega_model_options *o, mega_network_shape *out);
+/* Whether each of these layers has experts, so that the width of an MLP counts for nothing. */
+bool mega_network_has_experts_alone(const mega_network_shape *net, int64_t layers);
 /* Turns such a network into an encoder with BERT's heads, of Megatron's form or, with original, of BERT's own. pad: the
  * id of padding, which folders name. The activation of the head is that of the network. */
 void mega_network_make_encoder(mega_network_shape *net, bool original, bool sentence_head, int64_t pad);

@@ -183,6 +183,7 @@ void mega_train_rule_heads_divide_hidden(mega_train_options *cfg);
 void mega_train_rule_positions_reach(mega_train_options *cfg);
 void mega_train_rule_rotation(mega_train_options *cfg);
 void mega_train_rule_network(mega_train_options *cfg);
+void mega_train_rule_experts(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
 void mega_train_rule_experts(mega_train_options *cfg);

@@ -1,0 +1,38 @@
+/* Rules for a mixture of experts that options make: names of other systems that ask for another one, and options of a
+ * mixture without one. */
+#include "train_rules.h"
+
+/* Names that change nothing where there are no experts, and what to do where there are. */
+static void experts_refuse_others(mega_options *o)
+{
+    static const char *const all_tokens = "no token is dropped, whatever an expert gets; leave it out";
+    const struct {
+        const char *dest, *remedy;
+    } other[] = {{"topk", "give --moe-router-topk"},
+                 {"expert_interval", "say which layers have experts with --moe-layer-freq"},
+                 {"moe_loss_coeff", "give --moe-aux-loss-coeff"},
+                 {"moe_train_capacity_factor", all_tokens},
+                 {"moe_eval_capacity_factor", all_tokens},
+                 {"moe_min_capacity", all_tokens},
+                 {"moe_*", "leave it out"}};
+    for (size_t i = 0; i < MEGA_COUNT(other); i++)
+        if (mega_options_is_given(o, other[i].dest))
+            mega_options_problem(o, MEGA_ERR_UNSUPPORTED, "%s is not implemented yet with --num-experts above 1: %s",
+                                 mega_options_origin(o, other[i].dest), other[i].remedy);
+}
+
+/* A folder of --load or --config_name says itself whether it has experts. */
+void mega_train_rule_experts(mega_train_options *cfg)
+{
+    static const char *const of_experts[] = {
+        "moe_ffn_hidden_size",       "moe_layer_freq",         "moe_router_topk",
+        "moe_router_score_function", "moe_router_pre_softmax", "moe_router_topk_scaling_factor",
+        "moe_router_num_groups",     "moe_router_group_topk",  "moe_router_load_balancing_type",
+        "moe_aux_loss_coeff",        "moe_z_loss_coeff",       "moe_input_jitter_eps"};
+    mega_options *o = cfg->engine.options;
+    const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
+    if (cfg->model.num_experts > 1) experts_refuse_others(o);
+    for (size_t i = 0; i < MEGA_COUNT(of_experts) && cfg->model.num_experts <= 1 && !is_of_folder; i++)
+        if (mega_options_is_given(o, of_experts[i]))
+            mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));
+}
