@@ -1738,6 +1738,8 @@ class mega_attention_options(_Struct):
         ("alibi", c_bool),
         ("bias", mega_tensor),
         ("bias_distance", c_int64),
+        ("sinks_name", c_char_p),
+        ("sinks_std", c_double),
         ("rope", POINTER(mega_rope)),
         ("qk_norm", mega_qk_norm),
         ("qk_norm_options", mega_norm_options),

@@ -131,6 +131,8 @@ typedef struct op_attr {
     bool tanh_form;
     bool plus_one;    /* norms: the factor is 1 + gain */
     bool gate_second; /* glu: the gate is the second half of the columns */
+    bool is_limited;  /* glu: has the two below */
+    double limit, alpha;
     mega_activation_kind activation;
     mega_windows windows; /* convolution, pooling */
     bool wide;            /* linear, row_sum_grad: the result has the acc dtype */

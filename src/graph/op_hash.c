@@ -38,8 +38,8 @@ static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
         a->plus_one,      a->gate_second, s->keys,       s->is_ring,     u->bias_buckets, u->bias_distance,
         u->bias_one_side, o->score,       o->choices,    o->normalized,  o->groups,       o->chosen_groups,
         o->group_best,    a->experts,     a->ranks,      a->round};
-    const double real[] = {a->eps,     a->p,    a->factor, s->scale, s->dropout, u->softcap, (double)r->factor,
-                           o->epsilon, o->scale};
+    const double real[] = {a->eps,     a->p,     a->factor, s->scale, s->dropout, u->softcap, (double)r->factor,
+                           o->epsilon, o->scale, a->limit,  a->alpha};
     if (r->frequency != NULL) hash = mega_hash64(hash, r->frequency, (size_t)(r->rotated / 2) * sizeof *r->frequency);
     hash = mega_hash64(hash, number, sizeof number);
     return mega_hash64(hash, real, sizeof real);

@@ -233,6 +233,10 @@ static mega_tensor attend(const mega_builder *b, const attention_plan *p, mega_a
 {
     mega_graph *g = b->graph;
     x.bias = p->o->bias;
+    if (p->o->sinks_name != NULL) {
+        const mega_param_options o = {.init = MEGA_INIT_NORMAL, .init_std = p->o->sinks_std, .shard_rows = true};
+        x.sinks = mega_builder_param(b, p->o->sinks_name, p->heads, 0, &o);
+    }
     if (p->keeps || p->reads) share_source(b, p, &x);
     if (p->keeps) return mega_none();
     if (b->mode == MEGA_GENERATE && !p->is_cross) {

@@ -17,6 +17,19 @@ static mega_axis experts_axis(const mega_builder *b, int64_t num_experts)
 
 /* ---- the linear layers of the experts ---- */
 
+/* The biases of a stack "…" are the stack "…_bias", with the parts of the rows of the weight. */
+static void stack_bias(const mega_param_options *weight, int64_t out, mega_param_options *bias,
+                       char file[MEGA_PARAM_PARTS][MEGA_PATH])
+{
+    bias->is_stacked = true;
+    bias->num_parts = weight->shard_columns ? 1 : weight->num_parts;
+    for (int i = 0; i < bias->num_parts && i < MEGA_PARAM_PARTS; i++) {
+        snprintf(file[i], MEGA_PATH, "%s_bias", weight->part[i].file != NULL ? weight->part[i].file : "");
+        bias->part[i] = weight->shard_columns ? (mega_param_part){.rows = out} : weight->part[i];
+        bias->part[i].file = file[i];
+    }
+}
+
 /* Requests weights and biases of the experts; a part of a weight in the tensor "….weight" has its bias in "….bias". */
 static layer_linear experts_request(const mega_builder *b, const mega_experts *e, const char *name, int64_t out,
                                     int64_t in, const mega_param_options *weight, bool no_bias)
@@ -32,7 +45,9 @@ static layer_linear experts_request(const mega_builder *b, const mega_experts *e
     mega_param_options bias = {.shard_rows = weight->shard_rows,
                                .blocks = weight->shard_rows ? weight->blocks : 0,
                                .shard_count = cut.shard_count};
-    if (!weight->shard_columns) layer_copy_parts_to_bias(b, name, weight, &bias, file);
+    if (weight->is_stacked) stack_bias(weight, out, &bias, file);
+    else if (!weight->shard_columns)
+        layer_copy_parts_to_bias(b, name, weight, &bias, file);
     snprintf(full, sizeof full, "%s.bias", name);
     p.bias = mega_builder_params(b, full, e->num_experts, out, 0, &bias);
     return p;
@@ -73,12 +88,13 @@ mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *e
     mega_linear_options o = options != NULL ? *options : (mega_linear_options){.no_bias = false};
     if (!experts_have_name(b, name)) return mega_none();
     o.weight.shard_columns = true;
-    if (!o.no_bias)
+    const int64_t in = mega_tensor_channels(b, x) * b->layout->tp.size;
+    if (!o.no_bias && mega_tensor_channels(b, x) < in)
         mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_UNSUPPORTED, b, name,
-                                        "biases of experts whose input channels are cut over %s are not implemented "
-                                        "yet; set no_bias",
-                                        "tp"));
-    return experts_linear(b, experts, name, x, out_channels, mega_tensor_channels(b, x) * b->layout->tp.size, &o);
+                                        "biases of experts whose input channels are cut over %d ranks of tp are not "
+                                        "implemented yet; set no_bias, or use one rank of tp",
+                                        b->layout->tp.size));
+    return experts_linear(b, experts, name, x, out_channels, in, &o);
 }
 
 /* ---- the router ---- */

@@ -1,12 +1,13 @@
 /* The cases of attention. Part of test_kernels.c. */
 
-/* DOCUMENTS: key_begin is the start of a document. PADDING: key_end leaves out the last keys; for some queries, all. */
-enum { NO_LIMITS, DOCUMENTS, PADDING };
+/* DOCUMENTS: key_begin is the start of a document. PADDING: key_end leaves out the last keys; for some queries, all.
+ * SINKS: heads have a score without a value, which is no limit. */
+enum { NO_LIMITS, DOCUMENTS, PADDING, SINKS = 4 };
 
 typedef struct attention_case {
     int64_t batch, seq, heads, kv_heads, head_dim;
     bool causal;
-    int limits; /* DOCUMENTS, PADDING */
+    int limits; /* DOCUMENTS, PADDING, SINKS */
     double dropout;
     mega_attention_rules rules;
 } attention_case;
@@ -52,6 +53,9 @@ static const attention_case attention_cases[] = {
     {1, 300, 2, 1, 64, false, NO_LIMITS, 0.1, {.bias_buckets = 32, .bias_distance = 128}},
     {2, 131, 3, 3, 20, true, DOCUMENTS, 0.0, {.bias_buckets = 8, .bias_distance = 20, .bias_one_side = true}},
     {1, 450, 1, 1, 24, false, PADDING, 0.0, {.bias_buckets = 16, .bias_distance = 64}}, /* cut among threads */
+    {2, 131, 4, 2, 20, true, DOCUMENTS | SINKS, 0.1, {.has_window = true, .window_left = 30}},
+    {1, 300, 2, 1, 64, false, PADDING | SINKS, 0.0, {.group = 0}},
+    {1, 70, 2, 2, 136, true, SINKS, 0.0, {.softcap = 2.0}},
 };
 
 /* Returns how many keys a sequence has in this turn: as many as queries, more, or fewer; 0: there is no such turn. */
@@ -102,6 +106,7 @@ static void attention_arguments(check *k, const attention_case *s, int64_t keys,
     attention_limits(k, s, a);
     a->rules = s->rules;
     a->bias = s->rules.bias_buckets > 0 ? check_input(k, k->type, s->rules.bias_buckets * s->heads) : NULL;
+    a->sinks = s->limits & SINKS ? check_input(k, k->type, s->heads) : NULL;
     a->head = (mega_kernel_head){.dtype = k->type, .step = &step_block};
 }
 
@@ -174,19 +179,21 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         {.bias_buckets = 16, .bias_distance = 30, .bias_one_side = true},
         {.bias_buckets = 6, .bias_distance = 5, .has_window = true, .window_left = 9},
     };
-    for (int64_t i = 0; i < 4 * COUNT(rules) && rows == 1 && cols == 1; i++) {
+    for (int64_t i = 0; i < 8 * COUNT(rules) && rows == 1 && cols == 1; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 5;
-        const mega_attention_rules *r = &rules[i / 4];
+        const mega_attention_rules *r = &rules[i / 8];
+        const bool has_sinks = i % 8 >= 4;
         const bool is_ring = i % 4 >= 2; /* the keys of the last sequences go past its end */
         if (is_ring && !r->has_window) continue;
-        check k = check_begin("attention_cached", type, "%lld rows, rules %lld, ring %d", (long long)n,
-                              (long long)i / 4, is_ring);
+        check k = check_begin("attention_cached", type, "%lld rows, rules %lld, ring %d, sinks %d", (long long)n,
+                              (long long)i / 8, is_ring, has_sinks);
         enum { B = 3, H = 4, G = 2, D = 20 };
         const int64_t capacity = is_ring ? r->window_left + n : 180; /* (several tiles) */
         mega_attention_cached_args a = {.batch = B, .rows = n, .capacity = capacity, .heads = H, .kv_heads = G};
         a.head_dim = D, a.ld_q = H * D + 1, a.ld_kv = G * D + 2, a.ld_out = H * D + 3, a.scale = 0.3;
         a.head_begin = 1, a.rules = *r, a.is_ring = is_ring;
         a.bias = r->bias_buckets > 0 ? check_input(&k, type, r->bias_buckets * H) : NULL;
+        a.sinks = has_sinks ? check_input(&k, type, H) : NULL;
         a.q = check_input(&k, type, B * n * a.ld_q);
         a.k = check_input(&k, type, B * n * a.ld_kv), a.v = check_input(&k, type, B * n * a.ld_kv);
         a.out = check_output_add(&k, "out", type, B * n * a.ld_out);
@@ -199,4 +206,17 @@ static void check_attention_cached(mega_dtype type, int64_t rows, int64_t cols)
         a.head.step = &lengths_block;
         check_run(&k, &mega_plain_attention_cached, &mega_cpu_attention_cached, &a, &a.head);
     }
+}
+
+static void check_attention_sinks_grad(mega_dtype type, int64_t rows, int64_t cols)
+{
+    const int64_t heads = 1 + cols % 5, head_dim = 1 + cols % 70;
+    check k = check_begin("attention_sinks_grad", type, "%lld rows, %lld heads x %lld", (long long)rows,
+                          (long long)heads, (long long)head_dim);
+    mega_attention_sinks_grad_args a = {.rows = rows, .heads = heads, .head_dim = head_dim};
+    a.dout = check_input(&k, type, rows * heads * head_dim), a.out = check_input(&k, type, rows * heads * head_dim);
+    a.lse = check_input(&k, acc_type(&k), heads * rows), a.sinks = check_input(&k, type, heads);
+    a.dsinks = check_output_add(&k, "dsinks", acc_type(&k), heads);
+    k.row = heads;
+    check_run(&k, &mega_plain_attention_sinks_grad, &mega_cpu_attention_sinks_grad, &a, &a.head);
 }

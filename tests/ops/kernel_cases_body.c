@@ -100,9 +100,13 @@ static void check_rope(mega_dtype type, int64_t rows, int64_t cols)
 
 static void check_glu(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int kind = MEGA_ACT_GELU_TANH; kind <= MEGA_ACT_IDENTITY; kind++) {
-        check k = check_begin("glu", type, "%lld x %lld, kind %d", (long long)rows, (long long)cols, kind);
-        mega_glu_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind};
+    for (int form = 2 * MEGA_ACT_GELU_TANH; form <= 2 * MEGA_ACT_IDENTITY + 1; form++) {
+        const int kind = form / 2;
+        const double limit = form % 2 == 1 ? 0.7 : 0.0;
+        check k =
+            check_begin("glu", type, "%lld x %lld, kind %d, limit %g", (long long)rows, (long long)cols, kind, limit);
+        mega_glu_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind, .limit = limit};
+        a.alpha = 1.7;
         a.gate_second = kind % 2 == 1;
         a.x = check_input(&k, type, 2 * rows * cols);
         a.y = check_output_add(&k, "y", type, rows * cols);
@@ -112,9 +116,13 @@ static void check_glu(mega_dtype type, int64_t rows, int64_t cols)
 
 static void check_glu_grad(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int kind = MEGA_ACT_GELU_TANH; kind <= MEGA_ACT_IDENTITY; kind++) {
-        check k = check_begin("glu_grad", type, "%lld x %lld, kind %d", (long long)rows, (long long)cols, kind);
-        mega_glu_grad_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind};
+    for (int form = 2 * MEGA_ACT_GELU_TANH; form <= 2 * MEGA_ACT_IDENTITY + 1; form++) {
+        const int kind = form / 2;
+        const double limit = form % 2 == 1 ? 0.7 : 0.0;
+        check k = check_begin("glu_grad", type, "%lld x %lld, kind %d, limit %g", (long long)rows, (long long)cols,
+                              kind, limit);
+        mega_glu_grad_args a = {.rows = rows, .cols = cols, .kind = (mega_activation_kind)kind, .limit = limit};
+        a.alpha = 1.7;
         a.gate_second = kind % 2 == 1;
         a.dy = check_input(&k, type, rows * cols);
         a.dx = check_output_add(&k, "dx", type, 2 * rows * cols);

@@ -59,6 +59,38 @@ ALWAYS void glu_widen(mega_dtype type, float *dst, const void *src, int64_t at, 
     if (c < n) vstore(dst + c, vget_n(type, src, at + c, n - c));
 }
 
+/* Cuts n gates at the limit and multiplies them by alpha; `slope`, unless it is NULL, becomes 0 where one is cut. */
+ALWAYS void glu_cut(float *gate, float *slope, int64_t n, float limit, float alpha)
+{
+    for (int64_t c = 0; c < n; c += VL) {
+        const vf x = vload(gate + c);
+        if (slope != NULL) vstore(slope + c, vselect(x > limit, vset(0.0f), vset(1.0f)));
+        vstore(gate + c, vselect(x > limit, vset(limit), x) * alpha);
+    }
+}
+
+ALWAYS void glu_times(float *x, const float *by, int64_t n, float factor)
+{
+    for (int64_t c = 0; c < n; c += VL) vstore(x + c, vload(x + c) * (by != NULL ? vload(by + c) : vset(factor)));
+}
+
+/* Activation and, unless it is NULL, slope of n gates: those of glu_values, or with the limit. */
+ALWAYS void glu_gates(mega_activation_kind kind, float *gate, float *slope, int64_t n, float limit, float alpha)
+{
+    float whole[GLU_BLOCK];
+    if (limit > 0.0f) glu_cut(gate, slope != NULL ? whole : NULL, n, limit, alpha);
+    glu_values(kind, gate, slope, n);
+    if (!(limit > 0.0f)) return;
+    glu_times(gate, NULL, n, 1.0f / alpha);
+    if (slope != NULL) glu_times(slope, whole, n, 1.0f);
+}
+
+ALWAYS vf glu_up(vf x, float limit)
+{
+    if (!(limit > 0.0f)) return x;
+    return vselect(x > limit, vset(limit), vselect(x < -limit, vset(-limit), x)) + 1.0f;
+}
+
 ALWAYS void glu_put(mega_dtype type, bool stream, void *dst, int64_t at, int64_t n, vf value)
 {
     if (n >= VL) vput_stream(stream, type, dst, at, value);
@@ -70,7 +102,8 @@ ALWAYS void glu_put(mega_dtype type, bool stream, void *dst, int64_t at, int64_t
 ALWAYS void glu_finish(mega_dtype type, const mega_glu_args *a, bool stream, const float *value, int64_t from,
                        int64_t up_at, int64_t c, int64_t n)
 {
-    glu_put(type, stream, a->y, from + c, n, vload(value + c) * vget_n(type, a->x, up_at + c, n));
+    glu_put(type, stream, a->y, from + c, n,
+            vload(value + c) * glu_up(vget_n(type, a->x, up_at + c, n), (float)a->limit));
 }
 
 ALWAYS void glu_typed(mega_dtype type, const mega_glu_args *args, int64_t begin, int64_t end)
@@ -83,7 +116,7 @@ ALWAYS void glu_typed(mega_dtype type, const mega_glu_args *args, int64_t begin,
         for (int64_t first = 0; first < F; first += GLU_BLOCK) {
             const int64_t n = F - first < GLU_BLOCK ? F - first : GLU_BLOCK, at = 2 * r * F + first;
             glu_widen(type, value, a.x, at + gate, n);
-            glu_values(a.kind, value, NULL, n);
+            glu_gates(a.kind, value, NULL, n, (float)a.limit, (float)a.alpha);
             int64_t c = 0;
             for (; c + VL <= n; c += VL) glu_finish(type, &a, stream, value, r * F + first, at + up, c, VL);
             if (c < n) glu_finish(type, &a, false, value, r * F + first, at + up, c, n - c);
@@ -100,8 +133,11 @@ ALWAYS void glu_grad_finish(mega_dtype type, const mega_glu_grad_args *a, bool s
                             const float *slope, int64_t dy_at, int64_t gate_at, int64_t up_at, int64_t c, int64_t n)
 {
     const vf dy = vget_n(type, a->dy, dy_at + c, n), x = vget_n(type, a->x, up_at + c, n);
-    glu_put(type, stream, a->dx, gate_at + c, n, dy * x * vload(slope + c));
-    glu_put(type, stream, a->dx, up_at + c, n, dy * vload(value + c));
+    const float limit = (float)a->limit;
+    vf down = dy * vload(value + c);
+    if (limit > 0.0f) down = vselect((x > limit) | (x < -limit), vset(0.0f), down);
+    glu_put(type, stream, a->dx, gate_at + c, n, dy * glu_up(x, limit) * vload(slope + c));
+    glu_put(type, stream, a->dx, up_at + c, n, down);
 }
 
 ALWAYS void glu_grad_typed(mega_dtype type, const mega_glu_grad_args *args, int64_t begin, int64_t end)
@@ -114,7 +150,7 @@ ALWAYS void glu_grad_typed(mega_dtype type, const mega_glu_grad_args *args, int6
         for (int64_t first = 0; first < F; first += GLU_BLOCK) {
             const int64_t n = F - first < GLU_BLOCK ? F - first : GLU_BLOCK, at = 2 * r * F + first;
             glu_widen(type, value, a.x, at + gate, n);
-            glu_values(a.kind, value, slope, n);
+            glu_gates(a.kind, value, slope, n, (float)a.limit, (float)a.alpha);
             const int64_t dy = r * F + first;
             int64_t c = 0;
             for (; c + VL <= n; c += VL) glu_grad_finish(type, &a, stream, value, slope, dy, at + gate, at + up, c, VL);

@@ -8,8 +8,10 @@ typedef struct lane_queries {
     float max[2], sum[2];       /* sum: of the keys that this lane has */
 } lane_queries;
 
-BODY lane_queries lane_begin(const mega_attention_args *a, int64_t b, int first)
+BODY lane_queries lane_begin(const mega_attention_args *a, mega_dtype t, int64_t b, int64_t h, int first)
 {
+    const float sink = a->sinks != NULL ? get(a->sinks, t, h) : minus_infinity();
+    const bool adds_sink = a->sinks != NULL && thread_x() % 4 == 0; /* one of the lanes of a query */
     lane_queries q;
     UNROLL
     for (int r = 0; r < 2; r++) {
@@ -19,7 +21,7 @@ BODY lane_queries lane_begin(const mega_attention_args *a, int64_t b, int first)
             const keys_seen s = seen_by_query(a, b * a->seq + q.i[r], q.i[r]);
             q.begin[r] = (int)s.begin, q.end[r] = (int)s.end;
         }
-        q.max[r] = minus_infinity(), q.sum[r] = 0.0f;
+        q.max[r] = sink, q.sum[r] = adds_sink ? 1.0f : 0.0f;
     }
     return q;
 }
@@ -106,7 +108,7 @@ BODY void attention_16_run(const mega_attention_args *a, mega_dtype t, int dim, 
     const int64_t h = block_y(), b = block_z(), at = b * a->keys * a->ld_kv + key_head(a, h) * D;
     const keys_seen seen = seen_by_block(a, first, ATTENTION_16_OWN, tile);
     const float slope = slope_of_head(&a->rules, a->head_begin + h), scale = keep_scale(a);
-    lane_queries q = lane_begin(a, b, first + row);
+    lane_queries q = lane_begin(a, t, b, h, first + row);
     float out[ATTENTION_MOST_DIM / 8][4], s[8][4], fade[2];
     head_clear(out, dim);
     head_fetch(queries, ATTENTION_16_OWN, dim, a->q, (b * a->seq + first) * a->ld_q + h * D, a->ld_q, a->seq - first,

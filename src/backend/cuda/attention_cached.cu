@@ -118,6 +118,10 @@ BODY void attention_cached_run(const mega_attention_cached_args *a, mega_dtype t
     UNROLL
     for (int n = 0; n < ATTENTION_MOST_DIM / 32; n++) q.out[n] = 0.0f;
     q.max = minus_infinity(), q.sum = 0.0f;
+    if (a->sinks != NULL && thread_x() < 32) { /* the first warp has it beside its keys, as a key without a value */
+        q.max = get(a->sinks, t, h);
+        q.sum = thread_x() == 0 ? 1.0f : 0.0f;
+    }
     for (int64_t d = thread_x(); d < (D + 7) / 8 * 8; d += ATTENTION_THREADS)
         s->query[d] = d < D ? get(a->q, t, row * a->ld_q + h * D + d) : 0.0f;
     block_barrier();

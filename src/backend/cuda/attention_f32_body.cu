@@ -61,9 +61,10 @@ BODY void attention_f32_run(const mega_attention_args *a, int dims)
     const keys_seen seen = seen_by_block(a, first, ATTENTION_OWN, ATTENTION_TILE);
     const int64_t g = key_head(a, h) * a->head_dim;
     const float slope = slope_of_head(&a->rules, a->head_begin + h);
+    const float sink = a->sinks != NULL ? get(a->sinks, MEGA_F32, h) : minus_infinity();
 #define BEGIN(r)                  \
     query_values v##r = {{0.0f}}; \
-    query_state q##r = {minus_infinity(), 0.0f};
+    query_state q##r = {sink, a->sinks != NULL ? 1.0f : 0.0f};
     EACH_OWN(BEGIN)
     for (int64_t j = seen.begin; j < seen.end; j += ATTENTION_TILE) {
         const int64_t at = (b * a->keys + j) * a->ld_kv + g;

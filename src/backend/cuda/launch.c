@@ -217,6 +217,13 @@ CALL(attention_cached, mega_attention_cached_args)
     return c;
 }
 
+CALL(attention_sinks_grad, mega_attention_sinks_grad_args)
+{
+    mega_cuda_call c = {.count = 0};
+    if (a->heads > 0) add_launch(&c, TYPED(attention_sinks_grad), ROW_THREADS, a->heads, 1);
+    return c;
+}
+
 ONE(column_sum, mega_column_sum_args, by_columns(TYPED(column_sum), "column_sum_total", 1, a->rows, a->cols))
 ONE(xent, mega_xent_args, by_rows(TYPED(xent), a->rows))
 ONE(xent_max, mega_xent_max_args, by_rows("xent_max", a->rows))
@@ -449,6 +456,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(attention),
     ROW(attention_grad),
     ROW(attention_cached),
+    ROW(attention_sinks_grad),
     ROW(xent),
     ROW(xent_max),
     ROW(xent_sum),

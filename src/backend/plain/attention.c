@@ -11,7 +11,9 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
     const int64_t D = a->head_dim, S = a->seq, row = b * S + i, g = rules_kv_head(r, a->heads, a->kv_heads, h);
     const int64_t begin = rules_key_begin(a, row, i), end = rules_key_end(a, row, i), at = b * a->keys;
     const double slope = rules_slope(r, a->head_begin + h);
-    double max = -INFINITY, sum = 0.0;
+    const bool has_sink = a->sinks != NULL;
+    const double sink = has_sink ? get(a->sinks, t, h) : -INFINITY;
+    double max = sink, sum = 0.0;
     for (int64_t j = begin; j < end; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
@@ -26,6 +28,7 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
         p[j] = exp(p[j] - max);
         sum += p[j];
     }
+    if (has_sink) sum += exp(sink - max);
     for (int64_t j = begin; j < end; j++) {
         p[j] /= sum;
         if (a->dropout > 0.0) {
@@ -38,7 +41,7 @@ static void attention_query(const mega_attention_args *a, double *p, int64_t b, 
         for (int64_t j = begin; j < end; j++) out += p[j] * get(a->v, t, (at + j) * a->ld_kv + g * D + d);
         put(a->out, t, row * a->ld_out + h * D + d, out);
     }
-    put(a->lse, acc_of(t), h * a->batch * S + row, begin < end ? max + log(sum) : 0.0);
+    put(a->lse, acc_of(t), h * a->batch * S + row, begin < end || has_sink ? max + log(sum) : 0.0);
 }
 
 static void plain_attention_run(const mega_queue *queue, const void *args)

@@ -13,7 +13,8 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
     const int64_t first = rules_first_key(r, keys - 1);
     const double slope = rules_slope(r, a->head_begin + h);
     const int64_t ld = a->kv_heads * D, at = b * a->capacity * ld + g * D, C = a->capacity;
-    double max = -INFINITY, sum = 0.0;
+    const double sink = a->sinks != NULL ? get(a->sinks, t, h) : -INFINITY;
+    double max = sink, sum = 0.0;
     for (int64_t j = first; j < keys; j++) {
         double dot = 0.0;
         for (int64_t d = 0; d < D; d++)
@@ -29,6 +30,7 @@ static void attention_cached_query(const mega_attention_cached_args *a, double *
         p[j - first] = exp(p[j - first] - max);
         sum += p[j - first];
     }
+    if (a->sinks != NULL) sum += exp(sink - max);
     for (int64_t d = 0; d < D; d++) {
         double out = 0.0;
         for (int64_t j = first; j < keys; j++) out += p[j - first] / sum * get(a->v_cache, t, at + j % C * ld + d);

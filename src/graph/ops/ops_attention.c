@@ -23,8 +23,10 @@ enum {
     ATTENTION_CACHED_V_CACHE,
     ATTENTION_CACHED_K,
     ATTENTION_CACHED_V,
-    ATTENTION_CACHED_BIAS
+    ATTENTION_CACHED_BIAS,
+    ATTENTION_CACHED_SINKS
 };
+enum { ATTENTION_SINKS_GRAD_DOUT, ATTENTION_SINKS_GRAD_OUT, ATTENTION_SINKS_GRAD_LSE, ATTENTION_SINKS_GRAD_SINKS };
 
 static int64_t q_width(const mega_attention_shape *s)
 {
@@ -159,7 +161,8 @@ mega_tensor mega_op_attention(mega_graph *g, mega_attention_qkv qkv, mega_attent
                              [ATTENTION_K] = qkv.k.id,
                              [ATTENTION_V] = qkv.v.id,
                              [ATTENTION_KEY_END] = keys.end.id,
-                             [ATTENTION_BIAS] = qkv.bias.id},
+                             [ATTENTION_BIAS] = qkv.bias.id,
+                             [ATTENTION_SINKS] = qkv.sinks.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -177,6 +180,7 @@ static mega_status attention_shape(const mega_graph *g, const instruction *op, t
     MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_KEY_BEGIN, "key_begin", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_KEY_END, "key_end", mega_shape_1d(MEGA_I32, rows)));
     MEGA_TRY(expect_bias(g, op, ATTENTION_BIAS));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SINKS, "sinks", mega_shape_1d(g->dtype, s->heads)));
     MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SAMPLE_ID, "sample_id", mega_shape_1d(MEGA_I32, rows)));
     out[ATTENTION_OUT] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     out[ATTENTION_LSE] = mega_shape_2d(g->acc, s->heads, rows);
@@ -210,6 +214,16 @@ static void attention_gradient(mega_graph *g, const instruction *op)
     if (op->in[ATTENTION_BIAS] != 0 && (bias->role == ROLE_WEIGHT || bias->needs_gradient))
         d.out[ATTENTION_GRAD_DBIAS] = mega_graph_gradient_tensor(g, op->in[ATTENTION_BIAS]);
     mega_graph_gradient_add(g, op->in[ATTENTION_QKV], mega_graph_emit(g, &d).id);
+    if (op->in[ATTENTION_SINKS] != 0) {
+        instruction n = {.kind = OP_ATTENTION_SINKS_GRAD,
+                         .in = {[ATTENTION_SINKS_GRAD_DOUT] = d.in[ATTENTION_GRAD_DOUT],
+                                [ATTENTION_SINKS_GRAD_OUT] = op->out[ATTENTION_OUT],
+                                [ATTENTION_SINKS_GRAD_LSE] = op->out[ATTENTION_LSE],
+                                [ATTENTION_SINKS_GRAD_SINKS] = op->in[ATTENTION_SINKS]},
+                         .out = {mega_graph_gradient_tensor(g, op->in[ATTENTION_SINKS])},
+                         .attr = op->attr};
+        mega_graph_emit(g, &n);
+    }
     if (op->in[ATTENTION_K] == 0) return;
     mega_graph_gradient_add(g, op->in[ATTENTION_K], d.out[ATTENTION_GRAD_DK]);
     mega_graph_gradient_add(g, op->in[ATTENTION_V], d.out[ATTENTION_GRAD_DV]);
@@ -275,7 +289,7 @@ static qkv_columns attention_widths(const op_binder *b, const mega_attention_sha
 
 /* The tensors of a forward call. */
 typedef struct attention_tensors {
-    int32_t q, k, v, out, lse, key_begin, key_end, sample_id, bias;
+    int32_t q, k, v, out, lse, key_begin, key_end, sample_id, bias, sinks;
 } attention_tensors;
 
 static void fill_attention(const op_binder *b, mega_attention_args *a, const mega_attention_shape *s,
@@ -290,6 +304,7 @@ static void fill_attention(const op_binder *b, mega_attention_args *a, const meg
     a->key_begin = b->address(b, t->key_begin);
     a->key_end = b->address(b, t->key_end);
     a->bias = b->address(b, t->bias);
+    a->sinks = b->address(b, t->sinks);
     a->sample_id = b->address(b, t->sample_id);
     a->batch = s->batch;
     a->seq = s->seq;
@@ -318,14 +333,15 @@ static void attention_bind(const op_binder *b, const instruction *op, void *args
                                  .key_begin = op->in[ATTENTION_KEY_BEGIN],
                                  .key_end = op->in[ATTENTION_KEY_END],
                                  .bias = op->in[ATTENTION_BIAS],
+                                 .sinks = op->in[ATTENTION_SINKS],
                                  .sample_id = op->in[ATTENTION_SAMPLE_ID]};
     fill_attention(b, args, &op->attr.attention, &t);
 }
 
-const op_row mega_op_row_attention = {OP_ROW(attention, 7, 2, attention),
+const op_row mega_op_row_attention = {OP_ROW(attention, 8, 2, attention),
                                       .optional_in = 1u << ATTENTION_KEY_BEGIN | 1u << ATTENTION_KEY_END |
                                                      1u << ATTENTION_SAMPLE_ID | 1u << ATTENTION_K | 1u << ATTENTION_V |
-                                                     1u << ATTENTION_BIAS,
+                                                     1u << ATTENTION_BIAS | 1u << ATTENTION_SINKS,
                                       .shape = attention_shape,
                                       .gradient = attention_gradient,
                                       .cost = attention_forward_cost,
@@ -392,6 +408,40 @@ const op_row mega_op_row_attention_grad = {
     .cost = attention_grad_cost,
     .bind = attention_grad_bind};
 
+/* ---- attention_sinks_grad: in dout [T, H D], out [T, H D], lse [H, T] acc, sinks [H]; out dsinks [H] acc,
+ *      accumulated ---- */
+
+static mega_status attention_sinks_grad_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    const mega_attention_shape *s = &op->attr.attention;
+    const int64_t rows = mega_extent_mul(s->batch, s->seq);
+    const tensor_shape o = mega_shape_2d(g->dtype, rows, q_width(s));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SINKS_GRAD_DOUT, "dout", o));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SINKS_GRAD_OUT, "out", o));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SINKS_GRAD_LSE, "lse", mega_shape_2d(g->acc, s->heads, rows)));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_SINKS_GRAD_SINKS, "sinks", mega_shape_1d(g->dtype, s->heads)));
+    out[0] = mega_shape_1d(g->acc, s->heads);
+    return MEGA_OK;
+}
+
+static void attention_sinks_grad_bind(const op_binder *b, const instruction *op, void *args)
+{
+    mega_attention_sinks_grad_args *a = args;
+    (void)b;
+    a->heads = op->attr.attention.heads;
+    a->head_dim = op->attr.attention.head_dim;
+}
+
+const op_row mega_op_row_attention_sinks_grad = {
+    OP_ROW(attention_sinks_grad, 4, 1, attention_sinks_grad), .accumulates = 1u << 0,
+    .shape = attention_sinks_grad_shape,
+    .members = MEMBERS(OUT(attention_sinks_grad, dsinks, 0), IN(attention_sinks_grad, dout, ATTENTION_SINKS_GRAD_DOUT),
+                       IN(attention_sinks_grad, out, ATTENTION_SINKS_GRAD_OUT),
+                       IN(attention_sinks_grad, lse, ATTENTION_SINKS_GRAD_LSE),
+                       IN(attention_sinks_grad, sinks, ATTENTION_SINKS_GRAD_SINKS),
+                       DIM(attention_sinks_grad, rows, ATTENTION_SINKS_GRAD_DOUT, 0)),
+    .bind = attention_sinks_grad_bind};
+
 /* ---- attention_cached: in qkv (or q), k_cache, v_cache (states, appended to), k and v or none, bias or none; out
  *      [T, H D]; for generation: no gradient ---- */
 
@@ -404,7 +454,8 @@ mega_tensor mega_op_attention_cached(mega_graph *g, mega_attention_qkv qkv, mega
                              [ATTENTION_CACHED_V_CACHE] = v_cache.id,
                              [ATTENTION_CACHED_K] = qkv.k.id,
                              [ATTENTION_CACHED_V] = qkv.v.id,
-                             [ATTENTION_CACHED_BIAS] = qkv.bias.id},
+                             [ATTENTION_CACHED_BIAS] = qkv.bias.id,
+                             [ATTENTION_CACHED_SINKS] = qkv.sinks.id},
                       .attr = {.attention = *s}};
     return mega_graph_emit(g, &op);
 }
@@ -436,6 +487,7 @@ static mega_status attention_cached_shape(const mega_graph *g, const instruction
     MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_CACHED_V_CACHE, "v_cache", cache));
     MEGA_TRY(check_ring(op, cache.dim[1]));
     MEGA_TRY(expect_bias(g, op, ATTENTION_CACHED_BIAS));
+    MEGA_TRY(mega_op_check_operand(g, op, ATTENTION_CACHED_SINKS, "sinks", mega_shape_1d(g->dtype, s->heads)));
     out[0] = mega_shape_2d(g->dtype, rows, mega_extent_mul(s->heads, s->head_dim));
     return MEGA_OK;
 }
@@ -464,14 +516,16 @@ static op_cost attention_cached_cost(const mega_graph *g, const instruction *op)
 }
 
 const op_row mega_op_row_attention_cached = {
-    OP_ROW(attention_cached, 6, 1, attention_cached),
-    .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V | 1u << ATTENTION_CACHED_BIAS,
+    OP_ROW(attention_cached, 7, 1, attention_cached),
+    .optional_in = 1u << ATTENTION_CACHED_K | 1u << ATTENTION_CACHED_V | 1u << ATTENTION_CACHED_BIAS |
+                   1u << ATTENTION_CACHED_SINKS,
     .mutates = 1u << ATTENTION_CACHED_K_CACHE | 1u << ATTENTION_CACHED_V_CACHE,
     .shape = attention_cached_shape,
     .cost = attention_cached_cost,
     .members = MEMBERS(
         OUT(attention_cached, out, 0), IN(attention_cached, k_cache, ATTENTION_CACHED_K_CACHE),
         IN(attention_cached, v_cache, ATTENTION_CACHED_V_CACHE), IN(attention_cached, bias, ATTENTION_CACHED_BIAS),
+        IN(attention_cached, sinks, ATTENTION_CACHED_SINKS),
         DIM(attention_cached, capacity, ATTENTION_CACHED_K_CACHE, 1), ATTR(attention_cached, batch, attention.batch),
         ATTR(attention_cached, rows, attention.seq), ATTR(attention_cached, heads, attention.heads),
         ATTR(attention_cached, kv_heads, attention.kv_heads), ATTR(attention_cached, head_dim, attention.head_dim),

@@ -140,6 +140,12 @@ static void bilinear(sketch *k)
     gated(k, MEGA_ACT_IDENTITY, false);
 }
 
+static void glu_limited(sketch *k)
+{
+    const mega_tensor x = mega_op_linear(k->g, k->x, param(k, "weight_two"));
+    result(k, mega_op_glu_limited(k->g, x, MEGA_ACT_SILU, false, 1.1, 1.7));
+}
+
 static void bias_gelu_tanh(sketch *k)
 {
     result(k, mega_op_gelu(k->g, mega_op_bias_add(k->g, k->x, param(k, "bias")), true));
@@ -246,6 +252,15 @@ static void attention_biases(sketch *k)
     a.causal = false;
     a.rules = (mega_attention_rules){.bias_buckets = 6, .bias_distance = 4};
     const mega_attention_qkv x = {.q = qkv(k, &a), .bias = param(k, "relative")};
+    result(k, mega_op_attention(k->g, x, all_keys, (mega_tensor){0}, &a));
+}
+
+/* A score of each head that has no value. */
+static void attention_sinks(sketch *k)
+{
+    mega_attention_shape a = attention_shape(k, 0.0);
+    a.rules = (mega_attention_rules){.has_window = true, .window_left = 2};
+    const mega_attention_qkv x = {.q = qkv(k, &a), .sinks = param(k, "sinks")};
     result(k, mega_op_attention(k->g, x, all_keys, (mega_tensor){0}, &a));
 }
 

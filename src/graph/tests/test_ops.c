@@ -38,6 +38,7 @@ static const op_case cases[] = {
     {"geglu_gate_second", geglu_gate_second, true, false, true, false},
     {"reglu", reglu, true, false, true, false},
     {"bilinear", bilinear, true, false, true, false},
+    {"glu_limited", glu_limited, true, false, true, false},
     {"bias_gelu_tanh", bias_gelu_tanh, true, false, true, false},
     {"gelu_erf", gelu_erf, true, false, true, false},
     {"add", add, true, false, true, false},
@@ -52,6 +53,7 @@ static const op_case cases[] = {
     {"attention_apart", attention_apart, true, false, false, false},
     {"attention_to_source", attention_to_source, true, false, false, false},
     {"attention_biases", attention_biases, true, false, false, false},
+    {"attention_sinks", attention_sinks, true, false, false, false},
     {"rms_norm_over", rms_norm_over, true, false, true, false},
     {"rms_norm_over_plus_one", rms_norm_over_plus_one, true, false, true, false},
     {"rope", rope, true, false, false, false},
@@ -167,6 +169,7 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     declare(p, "experts", 5 * s.N, s.C);
     declare(p, "expert_bias", 5, s.N);
     declare(p, "relative", 6, s.C % 4 == 0 ? 4 : 1); /* buckets of each head */
+    declare(p, "sinks", s.C % 4 == 0 ? 4 : 1, 0);
     declare(p, "filter", 5, 9 * 3);
     declare(p, "filter_of_a_pixel", 5, 3);
     declare(p, "filter_bias", 5, 0);

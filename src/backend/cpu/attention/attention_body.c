@@ -309,6 +309,13 @@ static void settle_blind(const attention_limits *limits, softmax_state *t)
         if (limits->begin[r] >= limits->end[r]) t->max[r] = 0.0f, t->sum[r] = 1.0f;
 }
 
+static float sink_of(const mega_attention_args *a, int64_t h)
+{
+    float sink = 0.0f;
+    BY_TYPE(a->head.dtype, sink = vget_n(type, a->sinks, h, 1)[0]);
+    return sink;
+}
+
 static void attention_queries(const attention_head *w, const attention_scratch *t, int64_t i0, int64_t rows)
 {
     const mega_attention_args *a = w->a;
@@ -323,7 +330,8 @@ static void attention_queries(const attention_head *w, const attention_scratch *
     if (next_queries(&next, &next_i)) ahead_inputs(&ahead, &next, next_i);
     ahead.step = ahead_step(&ahead, first, stop, 2);
     softmax_state state;
-    for (int64_t c = 0; c < BLOCK; c++) state.max[c] = -1e30f, state.sum[c] = 0.0f;
+    const float sink = a->sinks != NULL ? sink_of(a, w->h) * LOG2_E : -1e30f;
+    for (int64_t c = 0; c < BLOCK; c++) state.max[c] = sink, state.sum[c] = a->sinks != NULL ? 1.0f : 0.0f;
     pack_turned(t->qt, &q, rows, attention_round(rows, QUERY_GRAIN));
     for (int64_t j = first; j < stop; j += BLOCK) {
         const attention_pair p = attention_pair_of(w, &limits, i0, rows, j);
@@ -335,7 +343,7 @@ static void attention_queries(const attention_head *w, const attention_scratch *
         value_product(w, &p, t->ot, t->vt + j / BLOCK * block, t->p, j > first, &ahead);
     }
     if (first >= stop) memset(t->ot, 0, (size_t)block * sizeof(float));
-    if (limits.is_blind) settle_blind(&limits, &state);
+    if (limits.is_blind && a->sinks == NULL) settle_blind(&limits, &state);
     for (int64_t c = 0; c < rows; c += VL) vstore(state.shrink + c, 1.0f / vload(state.sum + c));
     unpack_turned(&out, t->ot, state.shrink, rows);
     float *lse = (float *)a->lse + w->h * a->batch * a->seq + w->b * a->seq + i0;

@@ -52,13 +52,16 @@ ALWAYS void cached_query(mega_dtype type, const mega_attention_cached_args *a, f
     for (int64_t j = keys; j < padded; j++) p[j] = -INFINITY;
     vf max = vload(p), sum = vset(0.0f);
     for (int64_t j = VL; j < padded; j += VL) max = vmax(max, vload(p + j));
-    const float m = vmax_lane(max);
+    float m = vmax_lane(max);
+    const float sink = a->sinks != NULL ? vget_n(type, a->sinks, h, 1)[0] : -INFINITY;
+    if (sink > m) m = sink;
+    const float of_sink = a->sinks != NULL ? vexp(vset(sink - m))[0] : 0.0f;
     for (int64_t j = 0; j < padded; j += VL) {
         const vf e = vexp(vload(p + j) - m);
         vstore(p + j, e);
         sum += e;
     }
-    const float inverse = 1.0f / vsum(sum);
+    const float inverse = 1.0f / (vsum(sum) + of_sink);
     for (int64_t d = 0; d < D; d += VL) {
         vf out = vset(0.0f);
         for (int64_t part = 0, j = 0; part < 2; part++)

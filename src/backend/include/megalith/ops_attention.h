@@ -7,12 +7,14 @@
 #define MEGA_KERNELS_ATTENTION(X) \
     X(attention)                  \
     X(attention_grad)             \
-    X(attention_cached)
+    X(attention_cached)           \
+    X(attention_sinks_grad)
 
-#define MEGA_OPS_ATTENTION(X)         \
-    X(ATTENTION, attention)           \
-    X(ATTENTION_GRAD, attention_grad) \
-    X(ATTENTION_CACHED, attention_cached)
+#define MEGA_OPS_ATTENTION(X)             \
+    X(ATTENTION, attention)               \
+    X(ATTENTION_GRAD, attention_grad)     \
+    X(ATTENTION_CACHED, attention_cached) \
+    X(ATTENTION_SINKS_GRAD, attention_sinks_grad)
 
 /* Which keys a query sees besides the causal mask, what is done with scores, and which key/value head a query head
  * reads. All zero: nothing more. */
@@ -51,13 +53,17 @@ int64_t mega_relative_bucket(int64_t distance, int64_t buckets, int64_t most, bo
  *   natural log of the softmax denominator.
  * Dropout of the probabilities: key j of row (head_begin + h)*S + i of sample sample_id[t] at `site`
  * (mega_dropout_block_of_keys). lse does not include dropout. head_begin is the number of the first head in the whole
- * model. */
+ * model.
+ *
+ * sinks[h] is a score of head h that is in the denominator of each of its softmaxes, and has no value (gpt_oss); lse
+ * includes it, and is sinks[h] for a query that sees no key. */
 typedef struct mega_attention_args {
     mega_kernel_head head;
     void *out, *lse;
     const void *q, *k, *v;
     const int32_t *key_begin, *key_end /* [B*S] or NULL */;
     const void *bias; /* [rules.bias_buckets, H] or NULL: added to the scores, row mega_relative_bucket(j - i, ...) */
+    const void *sinks /* [H] or NULL */;
     const uint32_t *sample_id /* [B*S]; may be NULL when dropout is 0 */;
     int64_t batch, seq, keys, heads, kv_heads, head_dim, head_begin, ld_q, ld_kv, ld_out;
     double scale, dropout;
@@ -91,13 +97,22 @@ typedef struct mega_attention_cached_args {
     mega_kernel_head head;
     void *out, *k_cache, *v_cache;
     const void *q, *k, *v;
-    const void *bias; /* [rules.bias_buckets, H] or NULL, as in mega_attention_args */
+    const void *bias, *sinks; /* [rules.bias_buckets, H] and [H], or NULL, as in mega_attention_args */
     int64_t batch, rows, capacity, heads, kv_heads, head_dim, ld_q, ld_kv, ld_out;
     double scale;
     int64_t head_begin;
     bool is_ring;
     mega_attention_rules rules;
 } mega_attention_cached_args;
+
+/* dsinks[h] -= the sum over rows t of e^(sinks[h] - lse[h, t]) times the dot product of dout and out of the head.
+ *   dsinks [heads] acc; dout, out [rows, heads * head_dim]; lse [heads, rows] acc; sinks [heads] */
+typedef struct mega_attention_sinks_grad_args {
+    mega_kernel_head head;
+    void *dsinks;
+    const void *dout, *out, *lse, *sinks;
+    int64_t rows, heads, head_dim;
+} mega_attention_sinks_grad_args;
 
 typedef struct mega_attention_shape {
     int64_t batch, seq, heads, kv_heads, head_dim, head_begin;
@@ -114,6 +129,7 @@ typedef struct mega_attention_shape {
  * none. */
 typedef struct mega_attention_qkv {
     mega_tensor q, k, v, bias;
+    mega_tensor sinks; /* [H], a parameter, or none */
 } mega_attention_qkv;
 
 /* The keys that each query sees, I32 [B*S]; mega_none(): no limit on this side. */

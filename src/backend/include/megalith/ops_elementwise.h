@@ -73,6 +73,8 @@ typedef struct mega_activation_grad_args {
 } mega_activation_grad_args;
 
 /* y = act(gate) * up, where a row of x is [gate, up], or [up, gate] with gate_second, `cols` columns each.
+ * With a limit, gate and up are cut: y = act(alpha g) / alpha * (u + 1), where g = min(gate, limit) and u is up between
+ * -limit and limit (gpt_oss). What is cut has no gradient.
  *   y [T, F]; x [T, 2F] */
 typedef struct mega_glu_args {
     mega_kernel_head head;
@@ -81,6 +83,7 @@ typedef struct mega_glu_args {
     int64_t rows, cols;
     mega_activation_kind kind; /* all kinds */
     bool gate_second;
+    double limit, alpha; /* limit 0: none, and alpha is 1 */
 } mega_glu_args;
 
 /* dx has the columns of x; it may be the same memory as x. */
@@ -91,6 +94,7 @@ typedef struct mega_glu_grad_args {
     int64_t rows, cols;
     mega_activation_kind kind;
     bool gate_second;
+    double limit, alpha;
 } mega_glu_grad_args;
 
 /* y = cap * tanh(x / cap), which bounds logits. x, y acc; y may be the same memory as x. */
@@ -162,6 +166,8 @@ mega_tensor mega_op_gelu(mega_graph *g, mega_tensor x, bool tanh_form);
 mega_tensor mega_op_activation(mega_graph *g, mega_tensor x, mega_activation_kind kind); /* x [T, C] */
 /* x [T, 2F] -> act(gate) * up [T, F]; gate is the first half of the columns, or the second. */
 mega_tensor mega_op_glu(mega_graph *g, mega_tensor x, mega_activation_kind kind, bool gate_second);
+mega_tensor mega_op_glu_limited(mega_graph *g, mega_tensor x, mega_activation_kind kind, bool gate_second, double limit,
+                                double alpha);                         /* both above 0 */
 mega_tensor mega_op_softcap(mega_graph *g, mega_tensor x, double cap); /* x [T, C] acc; without a gradient rule */
 mega_tensor mega_op_add(mega_graph *g, mega_tensor a, mega_tensor b);
 mega_tensor mega_op_mul(mega_graph *g, mega_tensor a, mega_tensor b); /* elementwise */

@@ -158,6 +158,9 @@ typedef struct mega_attention_options {
      * on, 0 means 128, have the last bucket. Causal attention has buckets for the positions before a row alone. */
     mega_tensor bias;
     int64_t bias_distance;
+    /* The parameter PATH.NAME [num_heads] of a score that each softmax of a head has without a value; NULL: none. */
+    const char *sinks_name;
+    double sinks_std;      /* standard deviation of its initial numbers */
     const mega_rope *rope; /* rotates queries and keys; NULL: no rotation */
     mega_qk_norm qk_norm;  /* normalizes queries and keys before the rotation; the parameters are Q_NORM_NAME.weight and
                              K_NORM_NAME.weight, and .bias if there is one, under the path of the builder */
