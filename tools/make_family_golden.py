@@ -79,6 +79,11 @@ CASES = {
     "glm4_moe-plain": ("glm4_moe", dict(n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
         attention_bias=True, first_k_dense_replace=0, norm_topk_prob=False, num_mtp_layers=0,
         rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.25})),
+    "gpt_oss": ("gpt_oss", dict(head_dim=16, num_local_experts=5, num_experts_per_tok=2, sliding_window=7,
+        swiglu_limit=1.5)),
+    "gpt_oss-plain": ("gpt_oss", dict(head_dim=12, num_local_experts=4, num_experts_per_tok=3, attention_bias=False,
+        swiglu_alpha=1.2, swiglu_limit=1.0, layer_types=["full_attention"] * 2 + ["sliding_attention"], sliding_window=5,
+        tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1000.0})),
     "olmoe": ("olmoe", dict(num_experts=6, num_experts_per_tok=2)),
     "smollm3": ("smollm3", dict(num_hidden_layers=4, no_rope_layer_interval=2)),
     "gpt_neox": ("gpt_neox", dict(num_attention_heads=3)),
@@ -417,7 +422,7 @@ def make(folder, name):
         grads["embed_out.weight"] = grads.pop("lm_head.weight")
     if model_type.startswith("granitemoe"):
         grads = {rename_granite(key): p for key, p in grads.items()}
-    elif getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None):
+    elif (getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)) and model_type != "gpt_oss":
         grads = split_experts(grads, model_type == "mixtral")  # one tensor of all experts in memory, one an expert in files
     for key in saved:
         if key.endswith("e_score_correction_bias"):  # it has no gradient

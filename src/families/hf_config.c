@@ -93,13 +93,24 @@ static void hf_config_check_ids(hf_reader *r, const mega_model_shape *s)
     }
 }
 
+/* Folders of MXFP4, as gpt_oss is published, hold four bits a number; transformers can write 16 of them. */
+static void refuse_quantized(hf_reader *r)
+{
+    const json_t *found = hf_take(r, "quantization_config");
+    const char *method = json_string_value(json_object_get(found, "quant_method"));
+    if (found == NULL || json_is_null(found)) return;
+    hf_refuse(r, "quantization_config", found,
+              method != NULL && strcmp(method, "mxfp4") == 0
+                  ? "none: weights in F64, F32, BF16 or F16, which transformers makes of MXFP4: AutoModelForCausalLM."
+                    "from_pretrained(FOLDER, quantization_config=Mxfp4Config(dequantize=True)).save_pretrained(NEW)"
+                  : "none: weights in F64, F32, BF16 or F16");
+}
+
 static void take_rest(hf_reader *r, mega_model_shape *s)
 {
     check_activation(r, s);
     hf_config_check_ids(r, s);
-    const json_t *quantized = hf_take(r, "quantization_config");
-    if (quantized != NULL && !json_is_null(quantized))
-        hf_refuse(r, "quantization_config", quantized, "none: weights in F64, F32, BF16 or F16");
+    refuse_quantized(r);
     if (s->heads < 1) return; /* reported already */
     if (s->net.head_dim == 0 && s->hidden % s->heads != 0) {
         const char *key = json_object_get(r->json, "n_head") != NULL ? "n_head" : "num_attention_heads";

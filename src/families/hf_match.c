@@ -49,6 +49,7 @@ static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shap
         if (mega_shape_bit(a->dense, i) != mega_shape_bit(b->dense, i)) return false;
     return a->balance == b->balance && a->count == b->count && a->choices == b->choices && a->hidden == b->hidden &&
            a->normalized == b->normalized && a->shared == b->shared && a->shared_gate == b->shared_gate &&
+           a->has_biases == b->has_biases && a->gate_limit == b->gate_limit && a->gate_alpha == b->gate_alpha &&
            a->score == b->score && a->choice_bias == b->choice_bias && a->epsilon == b->epsilon &&
            or_one(a->scale) == or_one(b->scale) && one_or_more(a->groups) == one_or_more(b->groups) &&
            one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups) && a->group_best == b->group_best &&
@@ -61,14 +62,14 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
     const int64_t heads = s->heads, width = s->hidden / heads;
 #define SAME(member) (a->member == b->member)
     return SAME(positions) && SAME(skipped_positions) && SAME(attention_scale) && SAME(attention_softcap) &&
-           SAME(logit_softcap) && SAME(query_norm) && SAME(no_qkv_bias) && SAME(no_out_bias) && SAME(no_mlp_bias) &&
-           SAME(rms) && SAME(norm_plus_one) && (a->rms || SAME(norm_no_bias)) && SAME(norm_no_weight) &&
-           SAME(norm_place) && SAME(embedding_norm) && SAME(no_final_norm) && SAME(kept_attention) && SAME(parallel) &&
-           SAME(shared_norm) && SAME(activation) && SAME(gated) && SAME(is_encoder) && SAME(token_types) &&
-           SAME(transform) && SAME(transform_activation) && SAME(transform_no_bias) && SAME(first_unnormed) &&
-           SAME(no_head) && SAME(sentence_head) && SAME(classes) && SAME(choices) && SAME(untied) && SAME(head_bias) &&
-           SAME(window_theta) && SAME(t5) && SAME(decoder_layers) && SAME(relative_buckets) &&
-           SAME(relative_distance) && SAME(biases_by_layer) &&
+           SAME(sinks) && SAME(logit_softcap) && SAME(query_norm) && SAME(no_qkv_bias) && SAME(no_out_bias) &&
+           SAME(no_mlp_bias) && SAME(rms) && SAME(norm_plus_one) && (a->rms || SAME(norm_no_bias)) &&
+           SAME(norm_no_weight) && SAME(norm_place) && SAME(embedding_norm) && SAME(no_final_norm) &&
+           SAME(kept_attention) && SAME(parallel) && SAME(shared_norm) && SAME(activation) && SAME(gated) &&
+           SAME(is_encoder) && SAME(token_types) && SAME(transform) && SAME(transform_activation) &&
+           SAME(transform_no_bias) && SAME(first_unnormed) && SAME(no_head) && SAME(sentence_head) && SAME(classes) &&
+           SAME(choices) && SAME(untied) && SAME(head_bias) && SAME(window_theta) && SAME(t5) && SAME(decoder_layers) &&
+           SAME(relative_buckets) && SAME(relative_distance) && SAME(biases_by_layer) &&
 #undef SAME
            or_one(a->embedding_scale) == or_one(b->embedding_scale) &&
            or_one(a->residual_scale) == or_one(b->residual_scale) && or_one(a->logit_scale) == or_one(b->logit_scale) &&

@@ -293,6 +293,11 @@ void hf_take_rope(hf_reader *r, mega_model_shape *s)
     if (of_windows != NULL) s->net.window_theta = hf_take_float(r, of_windows, 10000.0);
     rope_take_fraction(r, "partial_rotary_factor", rope);
     rope_take_fraction(r, "rotary_pct", rope);
+    if (r->family->is_yarn && !json_is_object(json_object_get(r->json, "rope_scaling")) &&
+        !json_is_object(json_object_get(r->json, "rope_parameters"))) {
+        rope->scaling = MEGA_ROPE_YARN, rope->no_truncate = true;
+        rope->factor = rope->beta_fast = 32.0, rope->beta_slow = 1.0, rope->original_positions = 4096;
+    }
     rope_take_objects(r, s);
     if (rope_has(r->family->rope_keys, "original_max_position_embeddings")) {
         const int64_t original = hf_take_int(r, "original_max_position_embeddings", rope->original_positions);
@@ -365,7 +370,7 @@ void hf_put_rope(const mega_model_shape *s, void *user, hf_put *put)
         rope_put_number(user, put, of_windows, s->net.window_theta > 0.0 ? s->net.window_theta : rope->theta);
     if (rope_has(f->rope_keys, "original_max_position_embeddings") && rope->original_positions > 0)
         hf_put_int(user, put, "original_max_position_embeddings", rope->original_positions);
-    if (rope->scaling != MEGA_ROPE_NONE) rope_put_object(&b, rope, false);
+    if (rope->scaling != MEGA_ROPE_NONE || f->is_yarn) rope_put_object(&b, rope, false);
     else
         mega_buffer_puts(&b, "null");
     hf_put_text(user, put, "rope_scaling", &b);

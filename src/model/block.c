@@ -167,6 +167,8 @@ static mega_tensor block_attention(const mega_builder *b, const mega_transformer
                                       .window_left = net->window_left,
                                       .window_right = net->window_right,
                                       .alibi = net->positions == MEGA_POSITIONS_ALIBI,
+                                      .sinks_name = net->sinks ? n->sinks : NULL,
+                                      .sinks_std = m->init_std,
                                       .rope = is_rotated ? &rope : NULL,
                                       .qk_norm = query_norm_of(m),
                                       .qk_norm_options = norm_of(m),

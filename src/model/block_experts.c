@@ -2,13 +2,17 @@
  * (Fedus et al. 2021, Zoph et al. 2022). */
 #include "block.h"
 
-/* One tensor holds the weights of all experts, with gate and up one after the other, and another their way back. */
+/* One tensor holds the weights of all experts, gate and up one after the other or row by row, and another those that
+ * lead back. */
 static void place_stacks(const mega_family_names *n, int64_t width, mega_param_options *up, mega_param_options *down)
 {
     up->is_stacked = down->is_stacked = true;
+    up->transposed_in_file = down->transposed_in_file = n->turned_stacks;
     up->num_parts = 2;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         up->part[i] = (mega_param_part){.file = n->expert_up_stack, .rows = width, .first = i * width};
+        if (n->turned_stacks) up->part[i].first = i, up->part[i].block = 1, up->part[i].stride = 2;
+    }
     down->num_parts = 1;
     down->part[0] = (mega_param_part){.file = n->expert_down_stack, .rows = width};
 }
@@ -17,8 +21,9 @@ static void place_stacks(const mega_family_names *n, int64_t width, mega_param_o
 static mega_tensor describe_expert(const mega_builder *b, const mega_experts *experts, const mega_transformer *m,
                                    const block_mlp_names *n, int64_t width, mega_tensor x)
 {
+    const mega_experts_shape *e = &m->net.experts;
     const bool gated = m->net.gated, second = m->net.gate_second;
-    mega_linear_options up = block_from_residual(m, true), down = block_into_residual(m, true);
+    mega_linear_options up = block_from_residual(m, !e->has_biases), down = block_into_residual(m, !e->has_biases);
     char file[2][MEGA_PATH];
     if (n->gate_file == NULL && block_names(m)->expert_up_stack != NULL)
         place_stacks(block_names(m), width, &up.weight, &down.weight);
@@ -26,7 +31,10 @@ static mega_tensor describe_expert(const mega_builder *b, const mega_experts *ex
         block_place_two(&up.weight, width, second ? n->up_file : n->gate_file, second ? n->gate_file : n->up_file,
                         file);
     x = mega_experts_column_linear(b, experts, n->up, x, (gated ? 2 : 1) * width, &up);
-    x = gated ? mega_glu(b, x, m->net.activation, second) : mega_activation(b, x, m->net.activation);
+    if (e->gate_limit > 0.0)
+        x = mega_op_glu_limited(b->graph, x, m->net.activation, second, e->gate_limit, e->gate_alpha);
+    else
+        x = gated ? mega_glu(b, x, m->net.activation, second) : mega_activation(b, x, m->net.activation);
     return mega_experts_row_linear(b, experts, n->down, x, m->hidden, &down);
 }
 
@@ -127,6 +135,7 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
     const mega_experts_shape *e = &m->net.experts;
     const mega_moe_options o = {.num_experts = e->count,
                                 .router = {.route = route_of(e),
+                                           .has_bias = e->has_biases,
                                            .choice_bias = choice_bias(b, m),
                                            .jitter = m->router.jitter,
                                            .weight = block_from_residual(m, true).weight},

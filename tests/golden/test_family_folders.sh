@@ -52,7 +52,7 @@ for name in sorted(os.listdir("saved")):
     if not (same and whole and torch.equal(*logits)):
         print(f"FAILED: {name}: tensors {same}, keys {whole}, logits differ by {(logits[0] - logits[1]).abs().max().item()}")
         wrong += 1
-sys.exit(wrong > 0 or len(os.listdir("saved")) < 45)
+sys.exit(wrong > 0 or len(os.listdir("saved")) < 47)
 PY
 "$MEGA_PEERS" compare.py >out 2>err || fail "compared: $(grep FAILED out; tail -3 err)"
 finish

@@ -62,6 +62,10 @@ FEATURE(gate, n->gated && n->t5 == MEGA_T5_NONE, n->gate_second = !n->gate_secon
 FEATURE(choices, n->experts.count > 0, n->experts.choices = n->experts.choices == 1 ? 2 : 1)
 FEATURE(normalized_choices, n->experts.count > 0 && n->experts.score != MEGA_ROUTE_SOFTMAX_OF_CHOSEN, n->experts.normalized = !n->experts.normalized)
 FEATURE(router_score, n->experts.count > 0, n->experts.score = n->experts.score == MEGA_ROUTE_SIGMOID ? MEGA_ROUTE_SOFTMAX : MEGA_ROUTE_SIGMOID)
+FEATURE(expert_biases, n->experts.has_biases, n->experts.has_biases = false)
+FEATURE(gate_limit, n->experts.gate_limit > 0.0, n->experts.gate_limit = 1000.0)
+FEATURE(gate_alpha, n->experts.gate_limit > 0.0, n->experts.gate_alpha = 1.0)
+FEATURE(sinks, n->sinks, n->sinks = false)
 FEATURE(choice_bias, n->experts.choice_bias, n->experts.choice_bias = false)
 FEATURE(expert_groups, n->experts.groups > 1, n->experts.groups = 1)
 FEATURE(router_scale, n->experts.scale != 0.0 && n->experts.scale != 1.0, n->experts.scale = 0.0)
@@ -116,6 +120,10 @@ static const features_row features_all[] = {FEATURES_ROW(table),
                                             FEATURES_ROW(choices),
                                             FEATURES_ROW(normalized_choices),
                                             FEATURES_ROW(router_score),
+                                            FEATURES_ROW(expert_biases),
+                                            FEATURES_ROW(gate_limit),
+                                            FEATURES_ROW(gate_alpha),
+                                            FEATURES_ROW(sinks),
                                             FEATURES_ROW(choice_bias),
                                             FEATURES_ROW(expert_groups),
                                             FEATURES_ROW(router_scale),

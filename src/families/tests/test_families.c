@@ -184,6 +184,24 @@ static void every_key_counts(void **state)
     }
 }
 
+/* Published folders of gpt_oss say how to make one that is read. */
+static void four_bits_are_refused_with_the_way_out(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+    refused(parse("{\"model_type\": \"gpt_oss\", \"quantization_config\": {\"quant_method\": \"mxfp4\"}}", &s),
+            MEGA_ERR_UNSUPPORTED, "1 setting that", "quantization_config: found {\"quant_method\":\"mxfp4\"}",
+            "Mxfp4Config(dequantize=True)).save_pretrained(NEW)");
+    need(parse("{\"model_type\": \"gpt_oss\"}", &s));
+    assert_true(s.net.rope.scaling == MEGA_ROPE_YARN && s.net.rope.factor == 32.0 && s.net.rope.no_truncate);
+    assert_true(mega_shape_bit(s.net.windowed, 0) && !mega_shape_bit(s.net.windowed, 1) && s.net.window_left == 127);
+    need(parse("{\"model_type\": \"gpt_oss\", \"rope_scaling\": {\"rope_type\": \"default\"}}", &s));
+    assert_int_equal(s.net.rope.scaling, MEGA_ROPE_NONE);
+    char *text = text_of(&s);
+    assert_non_null(strstr(text, "\"rope_scaling\": {\"rope_type\": \"default\"}"));
+    mega_free(text);
+}
+
 static void unknown_keys_are_refused_by_name(void **state)
 {
     (void)state;
@@ -367,6 +385,7 @@ int main(void)
         cmocka_unit_test(every_family_is_written_as_it_was_read),
         cmocka_unit_test(every_key_counts),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
+        cmocka_unit_test(four_bits_are_refused_with_the_way_out),
         cmocka_unit_test(zero_is_refused_where_it_is_no_value),
         cmocka_unit_test(published_folders_are_read),
         cmocka_unit_test(linear_is_no_activation),

@@ -55,8 +55,11 @@ typedef struct mega_family_names {
                                                     ".weight") or, NULL, from one tensor of its own name */
     /* Experts; # is the number of one. The two below are files of `expert_up`, without ".weight". */
     const char *router, *expert_up, *expert_down, *expert_gate_file, *expert_up_file;
-    /* Tensors that hold these weights of all experts, in the place of one tensor an expert. */
+    /* Tensors that hold these weights of all experts, in the place of one tensor an expert; turned_stacks: they are
+     * [in, out], and have rows of gate and up in turn. */
     const char *expert_up_stack, *expert_down_stack;
+    bool turned_stacks;
+    const char *sinks;       /* after the path of the layer */
     const char *choice_bias; /* after the path of the layer */
     /* The MLP beside the experts, as `up` to `up_file`; shared_router: the linear layer of its gate. */
     const char *shared_up, *shared_down, *shared_gate_file, *shared_up_file, *shared_router;
@@ -77,6 +80,7 @@ typedef struct mega_family {
     const char *rope_keys;  /* top-level keys of the rotation besides rope_theta, rope_scaling and rope_parameters, in
                                   blanks: " partial_rotary_factor " */
     double theta, fraction; /* class defaults; fraction 0: all channels */
+    bool is_yarn;           /* the rotation is YaRN where config.json says none */
     bool is_own;            /* transformers has no such model */
     const char *const *ignored; /* patterns (mega_family_matches) of tensors that may be present and are not read */
     const char *other_heads;    /* pattern of tensors that a new classifier leaves unread; NULL: none */

@@ -61,7 +61,10 @@ typedef enum mega_t5_kind {
 typedef struct mega_experts_shape {
     int64_t count, choices, hidden; /* experts, how many of them a token chooses, and the width inside one */
     int64_t shared;                 /* width of an MLP beside the experts, which computes every token; 0: none */
-    bool shared_gate;               /* its result is multiplied by the sigmoid of a linear layer of the token */
+    bool has_biases;                /* of the router and of both linear layers of each expert */
+    /* Gates and what they multiply are cut (mega_glu_args); 0: they are not. gate_alpha: the factor of a gate */
+    double gate_limit, gate_alpha;
+    bool shared_gate; /* its result is multiplied by the sigmoid of a linear layer of the token */
     mega_route_score score;
     bool choice_bias;              /* numbers of the experts are added to their scores for the choice alone */
     int64_t groups, chosen_groups; /* of consecutive experts: a token chooses from the best ones; 0 or 1: one group */
@@ -90,6 +93,7 @@ typedef struct mega_network_shape {
     int64_t kv_heads, head_dim;              /* 0: as many as heads; hidden / heads */
     double attention_scale;                  /* 0: 1 / sqrt(head_dim) */
     double attention_softcap, logit_softcap; /* 0: none */
+    bool sinks;                              /* each head has a score without a value in its softmaxes */
     mega_query_norm query_norm;
     bool no_qkv_bias, no_out_bias, no_mlp_bias;
 
