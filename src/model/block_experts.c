@@ -113,7 +113,8 @@ static void experts_add_losses(const mega_builder *b, const mega_transformer *m,
     if (t->z > 0.0) experts_add_mean(b, m, "z_loss", mega_router_z_loss(b, router, mega_none()), t->z);
     experts_add_mean(b, m, "fullest expert", r.fullest, 0.0);
     experts_add_mean(b, m, "emptiest expert", r.emptiest, 0.0);
-    experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
+    if (m->net.experts.count > 1) /* that of one expert is 0 over 0 */
+        experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
 }
 
 static mega_route_options route_of(const mega_experts_shape *e)
