@@ -379,9 +379,9 @@ def make(folder, name):
         if type(m).__name__.endswith("RotaryEmbedding"):
             m.forward = rotation_in_float32(m.forward)
     draw(model.named_parameters())
-    for key, p in model.named_buffers():  # what is added to the scores of a choice
-        if key.endswith("e_score_correction_bias"):
-            p.copy_(0.1 * torch.randn_like(p))
+    for m in model.modules():  # what is added to the scores of a choice, in float32 as in folders
+        if hasattr(m, "e_score_correction_bias"):
+            m.e_score_correction_bias = 0.1 * torch.randn(m.e_score_correction_bias.shape)
     where = os.path.join(folder, name)
     shutil.rmtree(where, ignore_errors=True)
     model.save_pretrained(where)
