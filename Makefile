@@ -89,7 +89,7 @@ check-mpich:
 # Another compiler finds other mistakes, whatever it optimizes: -O1 compiles in half the time. (make clang has all of it.)
 check-clang:
 	@if command -v clang >/dev/null; then \
-		MEGA_CMAKE_OPTIONS="-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1" \
+		MEGA_CMAKE_OPTIONS="-DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DMEGA_CUDA_PACK_LEVEL=1" \
 			tools/build.sh clang megalith $(addprefix unit_,$(basename $(notdir $(wildcard src/*/tests/test_*.c)))) && tools/check.sh build-clang -L unit $(if $(only),-R '$(only)'); \
 	else \
 		echo "SKIPPED: clang is not there (apt-get install clang)"; \

@@ -91,7 +91,11 @@ if(MEGA_CUDA_CUBINS)
     endif()
     set(packed_cubins ${cubins})
 endif()
+# Level 19 takes 17 s and leaves 0.9 MB of 12; level 1, for builds that only run tests, 0.1 s and 1.7 MB.
+set(MEGA_CUDA_PACK_LEVEL 19 CACHE STRING "level of zstd by which the kernels for GPUs are packed, 1 to 19")
+mark_as_advanced(MEGA_CUDA_PACK_LEVEL)
 add_executable(pack_images EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cmake/pack_images.c)
+target_compile_definitions(pack_images PRIVATE PACK_LEVEL=${MEGA_CUDA_PACK_LEVEL})
 target_link_libraries(pack_images PRIVATE mega_zstd)
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/ptx/images.c BYPRODUCTS ${CMAKE_BINARY_DIR}/ptx/images.zst
     COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/images.sh ${CMAKE_BINARY_DIR}/ptx/images.c ${CMAKE_BINARY_DIR}/ptx/images.zst
