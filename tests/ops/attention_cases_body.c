@@ -66,6 +66,12 @@ static int64_t attention_keys(const attention_case *s, int turn)
     return compares ? 0 : turn == 1 ? 2 * s->seq + 5 : (s->seq + 1) / 3;
 }
 
+/* float64 is the definition: the cpu form is the plain one, which the short cases run through. */
+static bool attention_is_skipped(mega_dtype type, const attention_case *s, int64_t keys)
+{
+    return keys == 0 || (is_slow && type == MEGA_F64 && s->seq * keys > 10000);
+}
+
 static void attention_limits(check *k, const attention_case *s, mega_attention_args *a)
 {
     const int64_t T = s->batch * s->seq;
@@ -128,7 +134,7 @@ static void check_attention(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < 3 * COUNT(attention_cases) && rows == 1 && cols == 1; i++) {
         const attention_case *s = &attention_cases[i / 3];
         const int64_t keys = attention_keys(s, i % 3);
-        if (keys == 0) continue;
+        if (attention_is_skipped(type, s, keys)) continue;
         check k = attention_begin("attention", type, s, keys);
         mega_attention_args a;
         void *out = check_output_add(&k, "out", type, s->batch * s->seq * (s->heads * s->head_dim + 1));
@@ -144,7 +150,7 @@ static void check_attention_grad(mega_dtype type, int64_t rows, int64_t cols)
     for (int i = 0; i < 3 * COUNT(attention_cases) && rows == 1 && cols == 1; i++) {
         const attention_case *s = &attention_cases[i / 3];
         const int64_t keys = attention_keys(s, i % 3);
-        if (keys == 0) continue;
+        if (attention_is_skipped(type, s, keys)) continue;
         check k = attention_begin("attention_grad", type, s, keys);
         const int64_t T = s->batch * s->seq, U = s->batch * keys, ld_out = s->heads * s->head_dim + 1;
         mega_attention_grad_args g = {.ld_dq = s->heads * s->head_dim + 2, .ld_dkv = s->kv_heads * s->head_dim + 1};

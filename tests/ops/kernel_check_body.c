@@ -37,6 +37,7 @@ typedef struct check {
 
 static int comparisons;     /* made so far */
 static uint32_t first_seed; /* is added to the seed of each check */
+static bool is_slow;        /* a sanitizer looks at memory, which fewer forms, types and runs touch as well */
 
 static mega_dtype acc_type(const check *k)
 {

@@ -87,7 +87,8 @@ static void any_blocks(void **state)
 {
     (void)state;
     static scene s;
-    for (int seed = 1; seed <= 20; seed++) {
+    const int seeds = getenv("MEGA_UNDER_VALGRIND") != NULL ? 8 : 20;
+    for (int seed = 1; seed <= seeds; seed++) {
         s.count = 0;
         s.x = 88172645463325252u * (uint64_t)seed;
         for (int i = 0; i < 20 * (seed - 1); i++) {
@@ -106,7 +107,7 @@ static void deep_programs_are_placed(void **state)
     static scene s;
     s.count = 0;
     s.x = 88172645463325252u;
-    const int most = getenv("MEGA_UNDER_VALGRIND") != NULL ? MOST / 8 : MOST - 1;
+    const int most = getenv("MEGA_UNDER_VALGRIND") != NULL ? MOST / 16 : MOST - 1;
     while (s.count < most) {
         const int first = draw(&s, 2000), life = draw(&s, 100), size = draw(&s, 1000);
         add(&s, first, first + life, 64 * (size_t)(1 + size));
@@ -121,7 +122,7 @@ static void a_stack_reaches_the_bound(void **state)
 {
     (void)state;
     static scene s;
-    const int depth = getenv("MEGA_UNDER_VALGRIND") != NULL ? 200 : 1500, middle = depth;
+    const int depth = getenv("MEGA_UNDER_VALGRIND") != NULL ? 60 : 1500, middle = depth;
     s.count = 0;
     s.x = 88172645463325252u;
     for (int i = 0; i < depth; i++) {
