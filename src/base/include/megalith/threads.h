@@ -17,6 +17,7 @@ typedef struct mega_team mega_team;
 /* Creates a team whose thread 0 is the caller; the other size-1 threads are started and wait. size >= 1. Returns
  * MEGA_ERR_USAGE or MEGA_ERR_MEMORY. */
 MEGA_CHECK_RESULT mega_status mega_team_create(int size, mega_team **out);
+/* NULL is allowed. While an engine, a generator or a run uses the team, it does nothing but warn. */
 void mega_team_destroy(mega_team *team);
 int mega_team_size(const mega_team *team); /* 1 for NULL */
 
