@@ -83,10 +83,14 @@ target_link_options(parity_test_resume_table PRIVATE -Wl,--wrap=mega_cpu_peak_me
 # Two hosts of two cores each on one machine: if other tests run at the same time, their start exceeds its limit.
 set_tests_properties(ranks_test_launch_hosts PROPERTIES RUN_SERIAL TRUE)
 # These mostly wait, for limits of time and for launchers: one of them at a time runs beside those that compute (tools/check.sh).
+# In MPICH's build few others run, and several of these at a time: one after the other they would be most of its time.
 set(waiting ranks_test_signals ranks_test_stall ranks_test_launch_faults ranks_test_launch_own)
 foreach(name ${waiting})
     if(TEST ${name})
-        set_tests_properties(${name} PROPERTIES PROCESSORS 1 RESOURCE_LOCK waiting)
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+        if(NOT MEGA_MPI_COMPILER MATCHES "mpich")
+            set_tests_properties(${name} PROPERTIES RESOURCE_LOCK waiting)
+        endif()
     endif()
 endforeach()
 # Without the times of an earlier run, ctest starts tests in the order in which they are listed. The longest are named here, by about how

@@ -39,13 +39,21 @@ is_gone() { # no rank lives on; an engine that was killed leaves them to the sys
     [ -z "$(a_rank 1)" ] || note "$1: a rank lives on"
 }
 a_rank() { pgrep -f "^$MEGALITH pretrain_gpt .* $mark" | sed -n "$1p"; }
-# saved NAME: the run in the background succeeds, with a checkpoint of its last iteration.
+# named NAME SIGNAL: the run that ended has called it by this name, and by no other, also where another signal came
+# from the MPI launcher.
+named() {
+    grep -q "exiting program after receiving SIG$2\." out || note "$1 is called: $(tail -n 3 out)"
+    grep -E 'megalith.*(received|interrupted by) ' err | grep -vE "(received |\()SIG$2\)?: " &&
+        note "$1 has another name there: $(cat err)"
+}
+# saved NAME [SIGNAL]: the run in the background succeeds, with a checkpoint of its last iteration; it names SIGNAL.
 saved() {
     local last
     ends "$1"
     last=$(grep -oE 'iteration +[0-9]+/' out | tail -n 1 | tr -dc 0-9)
     [ $status -eq 0 ] || note "$1: exit status $status"
     grep -q "exiting program after receiving SIG" out || note "$1: no word of the signal"
+    [ -z "${2:-}" ] || named "$@"
     [ "$(cat keep/latest_checkpointed_iteration.txt 2>&1)" = "$last" ] || note "$1: no checkpoint of iteration $last"
     is_gone "$1"
     "$MEGALITH" "${base[@]}" --train-iters $((last + 1)) --load keep >log 2>&1 ||
@@ -60,7 +68,7 @@ for n in 2 4; do
     run=$!
     begun
     kill -TERM $run
-    saved "SIGTERM to launch of $n ranks"
+    saved "SIGTERM to launch of $n ranks" TERM
     mark=$((mark + 1))
     rm -f out err
     "$MEGALITH" launch --nproc_per_node $n "${base[@]}" --train-iters $mark --save keep --tensor-model-parallel-size 2 \
@@ -83,22 +91,19 @@ for row in 'INT:interrupted by Ctrl-C .SIGINT.' USR1:'received SIGUSR1' HUP:'rec
     until_true grep -qE "^megalith launch: ${row#*:}" err
     grep -qE "^megalith launch: ${row#*:}: the ranks are asked to stop" err ||
         note "SIG${row%%:*} to launch is not answered"
-    saved "SIG${row%%:*} to launch"
+    saved "SIG${row%%:*} to launch" "${row%%:*}"
 done
 
 # It has one name everywhere, also where it was sent to the MPI launcher, with or without megalith launch.
-for row in INT:launch USR1:launch HUP:launch TERM:launch USR1:engine USR2:engine USR1:mpirun USR2:mpirun; do
+for row in USR1:engine USR2:engine USR2:mpirun; do
     mark=$((mark + 1))
     rm -rf keep out err
     signal=${row%:*}
     # MPICH's launcher ends at once on SIGUSR2, which it does not know.
     [ $mpi_kind != mpich ] || [ "$signal" != USR2 ] || continue
     start=("$MEGALITH" launch --nproc_per_node 2)
-    if [ ${row#*:} = mpirun ]; then
-        start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun")
-        [ $mpi_kind = mpich ] || start+=(--oversubscribe)
-        start+=(-n 2 "$MEGALITH")
-    fi
+    [ ${row#*:} = engine ] || start=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun"
+        --oversubscribe -n 2 "$MEGALITH")
     "${start[@]}" "${base[@]}" --train-iters $mark --save keep >out 2>err </dev/null &
     run=$!
     begun
@@ -106,9 +111,7 @@ for row in INT:launch USR1:launch HUP:launch TERM:launch USR1:engine USR2:engine
     [ ${row#*:} = engine ] && to=$(pgrep -P "$run" | head -n 1)
     kill -"$signal" "$to"
     ends "SIG$signal to ${row#*:}"
-    grep -q "exiting program after receiving SIG$signal\." out || note "SIG$signal to ${row#*:} is called: $(tail -n 3 out)"
-    grep -E 'megalith.*(received|interrupted by) ' err | grep -vE "(received |\()SIG$signal\)?: " &&
-        note "SIG$signal to ${row#*:} has another name there: $(cat err)"
+    named "SIG$signal to ${row#*:}" "$signal"
     is_gone "SIG$signal to ${row#*:}"
 done
 rm -rf keep
@@ -221,7 +224,7 @@ ranks 2 "$MEGALITH" "${base[@]}" --train-iters $mark --save keep >out 2>err </de
 run=$!
 begun
 kill -USR1 "$(pgrep -f "^[^ ]*mpi[^ ]* .*train-iters $mark" | tail -n 1)"
-saved "SIGUSR1 to mpirun"
+saved "SIGUSR1 to mpirun" USR1
 
 # Before the ranks are ready: a signal to launch alone, to the MPI launcher, and to ranks of which only some handle
 # signals yet. (A shell that has forked but not yet started the program would run the trap that removes this folder.)
