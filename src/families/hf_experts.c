@@ -1,5 +1,5 @@
-/* Experts in config.json: which layers have them, their groups, and the keys of a router of any kind, which folders have
- * that are ours alone. */
+/* Experts in config.json: which layers have them, their groups, and the keys of a router of any kind, which folders
+ * have that are ours alone. */
 #include "hf_impl.h"
 
 #include <stdio.h>

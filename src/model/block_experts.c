@@ -1,5 +1,5 @@
-/* A layer of experts in the place of an MLP, the MLP beside them that computes every token, and the losses of the router
- * (Fedus et al. 2021, Zoph et al. 2022). */
+/* A layer of experts in the place of an MLP, the MLP beside them that computes every token, and the losses of the
+ * router (Fedus et al. 2021, Zoph et al. 2022). */
 #include "block.h"
 
 /* One tensor holds the weights of all experts, gate and up one after the other or row by row, and another those that

@@ -59,11 +59,12 @@ static void glm4_moe_write(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_first_dense(s, user, put);
 }
 
-MEGA_FAMILY(58, glm4_moe) = {HF_TABLES("glm4_moe"),
-                             .net = {HF_LLAMA_NET, .no_out_bias = true, .no_mlp_bias = true,
-                                     .experts = {.score = MEGA_ROUTE_SIGMOID, .choice_bias = true, .group_best = 2, .epsilon = 1e-20}},
-                             .rope_keys = " partial_rotary_factor ",
-                             .theta = 10000.0,
-                             .fraction = 0.5,
-                             .finish = glm4_moe_finish,
-                             .write = glm4_moe_write};
+MEGA_FAMILY(58, glm4_moe) = {
+    HF_TABLES("glm4_moe"),
+    .net = {HF_LLAMA_NET, .no_out_bias = true, .no_mlp_bias = true,
+            .experts = {.score = MEGA_ROUTE_SIGMOID, .choice_bias = true, .group_best = 2, .epsilon = 1e-20}},
+    .rope_keys = " partial_rotary_factor ",
+    .theta = 10000.0,
+    .fraction = 0.5,
+    .finish = glm4_moe_finish,
+    .write = glm4_moe_write};

@@ -171,7 +171,7 @@ void mega_train_rule_layout(mega_train_options *cfg)
                              mega_options_origin(cfg->engine.options, "tensor_model_parallel_size"));
 }
 
-void mega_train_rule_experts(mega_train_options *cfg)
+void mega_train_rule_expert_ranks(mega_train_options *cfg)
 {
     const int64_t ep = cfg->engine.comm.expert_model_parallel_size, dp = cfg->engine.data_parallel_size;
     char valid[160];

@@ -186,7 +186,7 @@ void mega_train_rule_network(mega_train_options *cfg);
 void mega_train_rule_experts(mega_train_options *cfg);
 void mega_train_rule_sizes_fit(mega_train_options *cfg);
 void mega_train_rule_layout(mega_train_options *cfg);
-void mega_train_rule_experts(mega_train_options *cfg);
+void mega_train_rule_expert_ranks(mega_train_options *cfg);
 void mega_train_rule_length_of_training(mega_train_options *cfg);
 void mega_train_rule_curriculum(mega_train_options *cfg);
 void mega_train_rule_loading(mega_train_options *cfg);
