@@ -256,15 +256,15 @@ static size_t arena_bytes(const mega_engine *e, size_t *workspace)
     return resident + own;
 }
 
-/* Returns the bytes of the largest exchange of gradients and weights over dp. */
-static size_t largest_bucket(const mega_engine *e)
+/* Returns the bytes of the largest exchange of gradients and weights over a group: dp, or edp of experts. */
+static size_t largest_bucket(const mega_engine *e, const mega_comm *group)
 {
     size_t most = 0;
     for (int i = 0; i < mega_params_num_buckets(e->params); i++) {
         const size_t sum = mega_dtype_size(mega_params_sum_dtype(e->params, i)),
                      weight = mega_dtype_size(e->options.compute);
         const size_t bytes = (size_t)mega_params_bucket(e->params, i)->count * (sum > weight ? sum : weight);
-        if (bytes > most) most = bytes;
+        if (mega_params_group(e->params, i).comm == group && bytes > most) most = bytes;
     }
     return most;
 }
@@ -278,8 +278,7 @@ static size_t engine_buffer_bytes(const mega_engine *e)
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) {
         const mega_comm *comm = axis[i]->comm;
         const size_t of_programs = engine_chunks_largest_collective(e, comm);
-        const size_t of_buckets =
-            (axis[i] == &l->dp || axis[i] == &l->edp) && e->programs.train != NULL ? largest_bucket(e) : 0;
+        const size_t of_buckets = e->programs.train != NULL ? largest_bucket(e, comm) : 0;
         sum += mega_comm_buffer_bytes(comm, of_programs > of_buckets ? of_programs : of_buckets);
     }
     return sum;
