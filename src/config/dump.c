@@ -64,7 +64,8 @@ static size_t collect_lines(const mega_options *o, dump_line *line, size_t most)
         if ((o->table.line[i].commands & mega_options_command_bit(o)) == 0 || row->answer == MEGA_ANSWER_RENAMED)
             continue;
         const bool said = o->entry[i].source != MEGA_SET_BY_DEFAULT;
-        if (!said && o->table.line[i].is_foreign) continue;
+        const bool is_of_many = strchr(row->name, '*') != NULL; /* a row of all names that begin so */
+        if (!said && (o->table.line[i].is_foreign || is_of_many)) continue;
         mega_option_dest(row, line[n].name);
         line[n].value = dump_value(o, i);
         line[n].rank = said ? 0 : row->answer == MEGA_ANSWER_WORKS ? 1 : row->kind == MEGA_OPTION_OFF ? 3 : 2;
