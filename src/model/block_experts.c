@@ -140,7 +140,8 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
                                            .choice_bias = choice_bias(b, m),
                                            .jitter = m->router.jitter,
                                            .weight = block_from_residual(m, true).weight},
-                                .router_name = block_names(m)->router};
+                                .router_name = block_names(m)->router,
+                                .buffer_factor = m->expert_buffer};
     mega_router_result router;
     if (e->jitter > 0.0) x = mega_router_jitter(b, "experts.jitter", x, e->jitter);
     const mega_tensor routed = mega_moe(b, "experts", x, &o, block_expert, m, &router);

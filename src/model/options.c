@@ -76,6 +76,7 @@ static const mega_option_row experts_rows[] = {
     {ROW("moe-aux-loss-coeff", moe_aux_loss_coeff, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of that loss of each layer; 0.01 is usual"},
     {ROW("moe-z-loss-coeff", moe_z_loss_coeff, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of a loss that keeps the logits of the router of each layer small; 0.001 is usual"},
     {ROW("moe-input-jitter-eps", moe_input_jitter_eps, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "in training the router reads its input times 1 + this * u, u uniform from -1 to 1"},
+    {ROW("moe-buffer-factor", moe_buffer_factor, MEGA_OPTION_FLOAT), .fallback = "1.5", .range = MEGA_RANGE_POSITIVE, .help = "with --expert-model-parallel-size: the rows that a rank can send to another at once, as a multiple of those that it sends where experts are chosen evenly; what is more follows in further rounds"},
 };
 const mega_option_section mega_model_experts_section = MEGA_SECTION("mixture of experts", experts_rows);
 

@@ -27,6 +27,7 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
 {
     *out = (mega_transformer){
         .num_layers = o->num_layers,
+        .expert_buffer = o->moe_buffer_factor,
         .hidden = o->hidden_size,
         .ffn_hidden = o->ffn_hidden_size,
         .heads = o->num_attention_heads,

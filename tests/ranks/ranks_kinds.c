@@ -6,7 +6,7 @@
  *   ranks_kinds list [MODEL]          prints rows, "RANKS MODEL SETTING…" each; any two settings of a model meet in
  *                                     some row
  *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
- *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [ep=2] [chunks=2] [cut=before|in|after] [zero=1|2|3]
+ *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [ep=2|4] [rounds=1] [chunks=2] [cut=before|in|after] [zero=1|2|3]
  *               [recompute=1|2] [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
  *
  *   gpt      with dropout
@@ -32,6 +32,7 @@
  *   choices  a classifier of model/encoder.c whose samples are four sequences, one of which is right; norms before the
  *            branches; dropout
  *
+ * rounds: rows of experts are sent in several rounds.
  * recompute: 1 as the model says, 2 as the options say (groups of two layers, whose saved inputs tp shares out).
  * cut: where a T5 is cut into stages: in its encoder, where the decoder begins, or inside the decoder, which then has
  * four layers and the encoder two; in the other cases the encoder has four. Four stages are cut in all three places.
@@ -85,7 +86,7 @@ enum { MODELS = sizeof models / sizeof *models };
 enum { CUT_ANYWHERE, CUT_BEFORE, CUT_IN, CUT_AFTER, CUTS };
 
 typedef struct setting {
-    int model, tp, sp, pp, ep, chunks, zero, recompute, precision, micro, refused, cut;
+    int model, tp, sp, pp, ep, rounds, chunks, zero, recompute, precision, micro, refused, cut;
 } setting;
 
 static const struct {
@@ -119,17 +120,12 @@ static void read_word(setting *s, const char *word)
         int *out;
         const char *const *words; /* NULL: a number */
         int count;
-    } settings[] = {{"tp", &s->tp, NULL, 0},
-                    {"sp", &s->sp, NULL, 0},
-                    {"ep", &s->ep, NULL, 0},
-                    {"pp", &s->pp, NULL, 0},
-                    {"chunks", &s->chunks, NULL, 0},
-                    {"zero", &s->zero, NULL, 0},
-                    {"recompute", &s->recompute, NULL, 0},
-                    {"micro", &s->micro, NULL, 0},
-                    {"refused", &s->refused, NULL, 0},
-                    {"cut", &s->cut, cuts, CUTS},
-                    {"precision", &s->precision, types, PRECISIONS}};
+    } settings[] = {{"tp", &s->tp, NULL, 0},       {"sp", &s->sp, NULL, 0},
+                    {"ep", &s->ep, NULL, 0},       {"rounds", &s->rounds, NULL, 0},
+                    {"pp", &s->pp, NULL, 0},       {"chunks", &s->chunks, NULL, 0},
+                    {"zero", &s->zero, NULL, 0},   {"recompute", &s->recompute, NULL, 0},
+                    {"micro", &s->micro, NULL, 0}, {"refused", &s->refused, NULL, 0},
+                    {"cut", &s->cut, cuts, CUTS},  {"precision", &s->precision, types, PRECISIONS}};
     const char *names[sizeof settings / sizeof *settings];
     const char *is = strchr(word, '=');
     char name[32];
@@ -163,8 +159,8 @@ static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
     [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
     [IN_MICRO] = {"micro=2", "micro=4"},
-    [IN_EXPERTS] = {"", "ep=2", "ep=4"}};
-static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4};
+    [IN_EXPERTS] = {"", "ep=2", "ep=4", "ep=2 rounds=1"}};
+static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4, 2};
 static const struct {
     int ranks, chunks;
 } stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
@@ -172,10 +168,11 @@ static const struct {
 static const struct {
     uint32_t stages, data, experts;
     int ranks;
-} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 4},
-             [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 4},
-             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 8},
-             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 8}};
+} kinds[] = {
+    [FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 4},
+    [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 4},
+    [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 8},
+    [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 typedef struct listed_row {
@@ -209,7 +206,7 @@ static int make_rows(int model, listed_row out[COVER_ROWS + 1])
 {
     static cover c; /* large */
     c = (cover){.factors = FACTORS,
-                .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 3},
+                .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 4},
                 .use = {[IN_STAGES] = kinds[models[model].kind].stages,
                         [IN_DATA] = kinds[models[model].kind].data,
                         [IN_EXPERTS] = kinds[models[model].kind].experts},
@@ -261,6 +258,7 @@ static mega_transformer gpt_of_setting(const setting *s, bool alone)
     gpt.recompute = !alone && s->recompute == 1 ? MEGA_TRANSFORMER_RECOMPUTE_FULL : MEGA_TRANSFORMER_RECOMPUTE_NONE;
     gpt.stage_chunks = alone ? 1 : s->chunks;
     gpt.sequence_parallel = !alone && s->sp;
+    if (s->rounds) gpt.expert_buffer = 0.3;
     if (gpt.net.t5 == MEGA_T5_NONE) return gpt;
     gpt.decoder_positions = TARGET;
     if (gpt.net.t5 == MEGA_T5_ORIGINAL) gpt.init_std = 0.1; /* scores are not scaled */

@@ -47,6 +47,12 @@ refuses() { # WORDS RANKS OPTIONS…
     grep -qF "$1" many.log || fail "${*:3}: $(grep -m 2 error many.log)"
 }
 refuses 'does not divide the 2 data-parallel ranks' 2 $ep 4
+ranks 2 "${clm[@]}" $ep 2 --output_dir saved >many.log 2>&1 </dev/null || fail "saving: $(grep -m 2 error many.log)"
+for command in "generate_samples_gpt --prompt cat --out-seq-length 4" "tasks --task LM_LOSS --valid-data cats.txt"; do
+    # shellcheck disable=SC2086
+    ranks 2 "$MEGALITH" $command --load saved $ep 2 >many.log 2>&1 </dev/null && fail "accepted: $command"
+    grep -q 'generation and evaluation of a folder with experts' many.log || fail "$command: $(grep -m 2 error many.log)"
+done
 refuses 'optimizer lamb: with experts that are divided over ranks' 2 $ep 2 --optimizer lamb
 sed -i 's/"num_experts": 8/"num_experts": 5/' small/config.json
 refuses '5 experts over 2 ranks of ep; expected a multiple' 2 $ep 2

@@ -28,7 +28,8 @@ void mega_train_rule_experts(mega_train_options *cfg)
         "moe_ffn_hidden_size",       "moe_layer_freq",         "moe_router_topk",
         "moe_router_score_function", "moe_router_pre_softmax", "moe_router_topk_scaling_factor",
         "moe_router_num_groups",     "moe_router_group_topk",  "moe_router_load_balancing_type",
-        "moe_aux_loss_coeff",        "moe_z_loss_coeff",       "moe_input_jitter_eps"};
+        "moe_aux_loss_coeff",        "moe_z_loss_coeff",       "moe_input_jitter_eps",
+        "moe_buffer_factor"};
     mega_options *o = cfg->engine.options;
     const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
     if (cfg->model.num_experts > 1) experts_refuse_others(o);

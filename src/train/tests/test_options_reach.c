@@ -115,6 +115,7 @@ static const check checks[] = {
     REACHES("moe-router-load-balancing-type", MOE "--moe-router-load-balancing-type seq_aux_loss", 1, gpt.router.group),
     REACHES("moe-aux-loss-coeff", MOE "--moe-aux-loss-coeff 0.02", 0.02, gpt.router.balance),
     REACHES("moe-z-loss-coeff", MOE "--moe-z-loss-coeff 0.003", 0.003, gpt.router.z),
+    REACHES("moe-buffer-factor", MOE "--moe-buffer-factor 1.25", 1.25, gpt.expert_buffer),
     REACHES("moe-input-jitter-eps", MOE "--moe-input-jitter-eps 0.04", 0.04, gpt.router.jitter),
     REACHES("embed-layernorm", "--position-embedding-type alibi --embed-layernorm", 1, gpt.net.embedding_norm),
     REACHES("init-method-xavier-uniform", "--init-method-xavier-uniform", 1, gpt.init_xavier),

@@ -41,6 +41,7 @@ typedef struct mega_transformer {
     int64_t masks;
     mega_network_shape net;
     mega_router_training router;
+    double expert_buffer; /* mega_moe_options.buffer_factor of its experts */
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
     /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and
