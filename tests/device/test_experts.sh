@@ -11,7 +11,8 @@ cat >small/config.json <<'END'
  "shared_expert_intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
  "max_position_embeddings": 32, "num_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": [0]}
 END
-options=(--config_name small --tokenizer-type ByteTokenizer --train_file cats.txt --block_size 16 --max_steps 3 --learning_rate 3e-3 --log-interval 1 --num-threads 1 --global-batch-size 8 --seed 3)
+options=(--config_name small --tokenizer-type ByteTokenizer --train_file cats.txt
+    --block_size 16 --max_steps 3 --learning_rate 3e-3 --log-interval 1 --num-threads 1 --global-batch-size 8 --seed 3)
 train cpu --per_device_train_batch_size 2 --device cpu
 row() { # RANKS OPTIONS…
     ranks "$1" timeout 300 "$MEGALITH" run_clm "${options[@]}" --per_device_train_batch_size 2 --device cuda "${@:2}" \

@@ -19,7 +19,7 @@ typedef enum mega_transformer_recompute {
 /* How the routers of experts are trained; zeros: by the loss of the model alone. */
 typedef struct mega_router_training {
     double balance, z; /* coefficients of the balance loss and of the z-loss of each layer (router.h) */
-    int64_t group;     /* the balance is that of each group of so many samples; 0: of a micro-batch */
+    int64_t group;     /* samples over which the balance loss is computed; 0: those of a micro-batch */
     double jitter;     /* of what a router reads; its experts read it without */
 } mega_router_training;
 
