@@ -86,8 +86,9 @@ for rank in 0 3; do
     sed -n 's/^  \(--.*\): .* time$/\1/p' out >ways
     [ -s ways ] || fail "no advice for rank $rank: $(cat out)"
     while read -r way; do
+        # The process is measured: 10 MB of the program's pages may have been taken away when the advice was made.
         # shellcheck disable=SC2086
-        "$MEGALITH" plan $middle $way --memory-limit 60MB >way.log 2>&1 || fail "$way: $(tail -n 2 way.log)"
+        "$MEGALITH" plan $middle $way --memory-limit 71MB >way.log 2>&1 || fail "$way: $(tail -n 2 way.log)"
     done <ways
 done
 
@@ -114,7 +115,9 @@ plan_says 'parameters   4,186,944 (4,186,944 with the padding of the vocabulary)
 # --config_name: the same plan; options win; weights and tokenizers beside the file are not looked at.
 cp out loaded.log
 plan_says 'vocabulary   32,000 ids, padded to 32000' --config_name alone
-cmp out loaded.log || fail "--config_name alone is not --load alone: $(diff out loaded.log)"
+planned() { grep -vE '^  (process|reading|total) ' "$1"; } # the process is measured: a kernel may take its pages away
+cmp <(planned out) <(planned loaded.log) ||
+    fail "--config_name alone is not --load alone: $(diff out loaded.log)"
 plan_says 'vocabulary   32,000 ids, padded to 32000' --config_name alone/config.json
 cmp out loaded.log || fail "a config.json is not its folder: $(diff out loaded.log)"
 cp -r alone beside
