@@ -20,6 +20,21 @@ clm() { # NAME ARGS…: runs it, and keeps what it says in NAME.log
 }
 says() { grep -qE -- "$2" "$1.log" || { cp "$1.log" out; note "$1 does not say: $2"; }; }
 value() { sed -n "s/.*\"$2\": \([-0-9.e+]*\).*/\1/p" "$1/all_results.json"; }
+run_holds() { # THREADS WIDTH OPTIONS…: what a run plans, a dry run plans too, and the run holds
+    local threads=$1 width=$2 run total
+    shift 2
+    rm -rf held.jsonl* held
+    run=(--train_file long.txt --validation_split_percentage 0 --max_train_steps 2 --hidden-size "$width"
+        --num-threads "$threads" "$@")
+    clm held "${run[@]}" --metrics-file held.jsonl
+    rm -rf held
+    "$MEGALITH" plan run_clm "${small[@]}" "${run[@]}" >plan.log 2>&1 || note "plan: $(cat plan.log)"
+    total=$(sed -nE 's/^  total +([0-9.]+) MB.*/\1/p' plan.log)
+    tr ',' '\n' <held.jsonl.run.json | awk -F': ' -v shown="$total" \
+        'function far(a, b) { return (a > b ? a - b : b - a) > (0.03 * a > 1e6 ? 0.03 * a : 1e6) }
+        /"largest_rank_bytes"/ { p = $NF + 0 } /"held_bytes"/ { h = $NF + 0 }
+        END { exit !(p > 0 && h > 0 && !far(p, h) && !far(1e6 * shown, h)) }'
+}
 
 # ---- lines and files ----
 clm whole "${files[@]}" --num_train_epochs 2 --per_device_train_batch_size 16 --per_device_eval_batch_size 3 \
@@ -306,19 +321,8 @@ clm over "${files[@]}" --max_train_steps 1 --output_dir model --overwrite_output
 for _ in {1..60}; do cat train.txt; done >long.txt
 for way in "1 32" "2 32" "2 256" "1 256 --output_dir held"; do
     is_sanitized && break # with memory of its own
-    read -r threads width saves <<<"$way"
-    rm -rf held.jsonl* held
-    # shellcheck disable=SC2206  # an option and its value
-    run=(--train_file long.txt --validation_split_percentage 0 --max_train_steps 2 --hidden-size "$width"
-        --num-threads "$threads" $saves)
-    clm held "${run[@]}" --metrics-file held.jsonl
-    rm -rf held
-    "$MEGALITH" plan run_clm "${small[@]}" "${run[@]}" >plan.log 2>&1 || note "plan $way: $(cat plan.log)"
-    total=$(sed -nE 's/^  total +([0-9.]+) MB.*/\1/p' plan.log)
-    tr ',' '\n' <held.jsonl.run.json | awk -F': ' -v shown="$total" \
-        'function far(a, b) { return (a > b ? a - b : b - a) > (0.03 * a > 1e6 ? 0.03 * a : 1e6) }
-        /"largest_rank_bytes"/ { p = $NF + 0 } /"held_bytes"/ { h = $NF + 0 }
-        END { exit !(p > 0 && h > 0 && !far(p, h) && !far(1e6 * shown, h)) }' ||
-        note "$way: planned is not held: plan $total MB; $(grep -oE '"(largest_rank|held)_bytes": [0-9]+' held.jsonl.run.json)"
+    # shellcheck disable=SC2086  # a list of words
+    measured run_holds $way ||
+        note "$way: planned is not held: plan $(grep '^  total' plan.log); $(grep -oE '"(largest_rank|held)_bytes": [0-9]+' held.jsonl.run.json)"
 done
 finish

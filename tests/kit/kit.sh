@@ -35,6 +35,10 @@ finish() {
     exit 1
 }
 
+# measured COMMAND…: a comparison of measured memory holds at one of three tries, because a kernel may take pages of the
+# program away while it runs. What is wrong fails each time.
+measured() { "$@" || "$@" || "$@"; }
+
 # refuses NAME 'part|part|…' COMMAND ARGS…: the command fails without a crash, and its output contains every part
 refuses() {
     local name=$1 parts=$2 text status part
