@@ -106,6 +106,10 @@ const mega_family *mega_family_for(const mega_model_shape *shape);
 bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape);
 /* Whether config.json of this family has a row for the key, of a value that is read. */
 bool mega_family_has_key(const mega_family *f, const char *key);
+/* Writes to `out` the name that a parameter of a mixture of experts has in a dense model of another family and the same
+ * network: an expert's is that of the MLP. "": none, of a router. Returns false if it is unknown, or too long. */
+bool mega_family_dense_name(const mega_family *mixture, const mega_family *dense, const char *name,
+                            char out[MEGA_PARAM_NAME]);
 /* Whether a text matches a pattern in which * stands for any text and # for a number. */
 bool mega_family_matches(const char *pattern, const char *text);
 #endif
