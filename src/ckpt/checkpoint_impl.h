@@ -16,6 +16,10 @@ typedef struct known_damage {
     struct known_damage *next;
 } known_damage;
 
+/* checkpoint_mixture.c: writes to `out` the record by which a parameter of a mixture is read, with the files of the
+ * dense model. *is_kept: the folder has nothing for it, and it keeps the values that it has. */
+mega_status mega_checkpoint_source(const mega_checkpoint *c, const mega_param *p, mega_param *out, bool *is_kept);
+
 /* How to open folders. */
 typedef struct opening {
     mega_team *team;       /* borrowed; NULL: only the calling thread */
@@ -31,14 +35,16 @@ struct mega_checkpoint {
     int64_t iteration;
     mega_model_shape shape;
     mega_hf_weights weights;
-    mega_safetensors *masters; /* exact weights if model.safetensors has a narrower type, otherwise NULL */
-    mega_safetensors *moments; /* NULL: none were saved */
-    mega_safetensors *client;  /* arrays of the calling program; NULL: none */
-    char *run_json;            /* NULL: none */
-    mega_checksums sums;       /* empty if the folder has no state/ */
-    bool begins_classifier;    /* mega_checkpoint_begin_classifier */
-    bool says_ignored;         /* log once, on rank 0, which tensors of the folder are not read */
-    uint64_t sums_hash;        /* hash of the checksums of all files except those that may differ; 0 without state/ */
+    mega_safetensors *masters;  /* exact weights if model.safetensors has a narrower type, otherwise NULL */
+    mega_safetensors *moments;  /* NULL: none were saved */
+    mega_safetensors *client;   /* arrays of the calling program; NULL: none */
+    char *run_json;             /* NULL: none */
+    mega_checksums sums;        /* empty if the folder has no state/ */
+    bool begins_classifier;     /* mega_checkpoint_begin_classifier */
+    const mega_family *mixture; /* mega_checkpoint_begin_mixture; NULL: the weights are those of the folder's model */
+    mega_params *dense;         /* of it: the parameters that the folder holds */
+    bool says_ignored;          /* log once, on rank 0, which tensors of the folder are not read */
+    uint64_t sums_hash;         /* hash of the checksums of all files except those that may differ; 0 without state/ */
 };
 
 #endif

@@ -152,6 +152,7 @@ void mega_checkpoint_close(mega_checkpoint *c)
     mega_safetensors_close(c->masters);
     mega_safetensors_close(c->client);
     mega_checksums_fini(&c->sums);
+    mega_params_destroy(c->dense);
     MEGA_FREE(c->run_json, c->folder, c);
 }
 

@@ -349,24 +349,51 @@ void mega_checkpoint_begin_classifier(mega_checkpoint *c)
     c->begins_classifier = true;
 }
 
-/* `held` NULL: this rank holds no data. */
+/* The tensors of the weights of a model's parameters. */
+typedef struct params_list {
+    mega_param *record; /* a mixture that begins: what its parameters are read by; else NULL */
+    mega_state_tensor *tensor;
+    int count;
+} params_list;
+
+/* Appends the tensors of a parameter, which is read by the record `p`. `held` NULL: this rank holds no data; own: its
+ * number there. */
+static void params_list_add(params_list *l, const mega_param *p, mega_params *held, int own)
+{
+    for (int f = 0; f < mega_param_num_files(p); f++)
+        l->tensor[l->count++] =
+            held == NULL
+                ? (mega_state_tensor){.name = mega_param_file_name(p, f), .param = p, .file = f, .is_part = true}
+                : mega_state_tensor_of(p, f, held, own);
+}
+
+static mega_status params_list_fill(params_list *l, const mega_checkpoint *c, const mega_params *whole,
+                                    mega_params *held)
+{
+    const int count = mega_params_count(whole);
+    const size_t most = (size_t)count * MEGA_PARAM_PARTS + 1;
+    l->tensor = mega_calloc(most, sizeof *l->tensor);
+    if (c->mixture != NULL) l->record = mega_malloc(((size_t)count + 1) * sizeof *l->record);
+    if (l->tensor == NULL || (c->mixture != NULL && l->record == NULL))
+        return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %zu tensors", most);
+    for (int i = 0; i < count; i++) {
+        const mega_param *p = mega_params_get(whole, i);
+        const int own = held != NULL ? mega_params_find(held, p->name) : -1;
+        bool is_kept = false;
+        if (c->mixture != NULL) MEGA_TRY(mega_checkpoint_source(c, p, &l->record[i], &is_kept));
+        if (!is_kept) params_list_add(l, c->mixture != NULL ? &l->record[i] : p, held, own);
+    }
+    return MEGA_OK;
+}
+
 static mega_status with_params(mega_checkpoint *c, const mega_params *whole, mega_params *held)
 {
-    const int count = mega_params_num_files(whole);
-    int n = 0;
-    mega_state_tensor *t = mega_calloc((size_t)count + 1, sizeof *t);
-    if (t == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "checkpoint: no memory for a list of %d tensors", count);
-    for (int i = 0; i < mega_params_count(whole); i++) {
-        const mega_param *p = mega_params_get(whole, i);
-        for (int f = 0; f < mega_param_num_files(p); f++)
-            t[n++] =
-                held == NULL
-                    ? (mega_state_tensor){.name = mega_param_file_name(p, f), .param = p, .file = f, .is_part = true}
-                    : mega_state_tensor_of(p, f, held, mega_params_find(held, p->name));
-    }
-    const mega_status st = held == NULL ? mega_checkpoint_match_weights(c, t, count)
-                                        : mega_checkpoint_read_weights(c, t, count, mega_params_acc_dtype(held));
-    mega_free(t);
+    params_list l = {.count = 0};
+    mega_status st = params_list_fill(&l, c, whole, held);
+    if (st == MEGA_OK)
+        st = held == NULL ? mega_checkpoint_match_weights(c, l.tensor, l.count)
+                          : mega_checkpoint_read_weights(c, l.tensor, l.count, mega_params_acc_dtype(held));
+    MEGA_FREE(l.tensor, l.record);
     return st;
 }
 

@@ -140,6 +140,11 @@ mega_status mega_checkpoint_read_moments(mega_checkpoint *c, const mega_state_te
 /* From here on the weights may lack a classifier of samples and its pooler, whose parameters then keep the values that
  * they have, and may have other heads, which are not read; nor is a classifier that the folder has. */
 void mega_checkpoint_begin_classifier(mega_checkpoint *c);
+/* From here on the folder holds a dense model, and the weights are those of a mixture of experts of the family
+ * `mixture`: each expert is read from the MLP of its layer, a router keeps the values that it has, and all else is read
+ * as it is. dense: the parameters that the folder's own model declares; the checkpoint owns them from here on. */
+struct mega_family;
+void mega_checkpoint_begin_mixture(mega_checkpoint *c, const struct mega_family *mixture, mega_params *dense);
 /* For the weights of a model's parameters, of which this rank holds those of `held`: check that they exist, and read
  * them into the masters. */
 mega_status mega_checkpoint_match_params(mega_checkpoint *c, const mega_params *whole);

@@ -113,6 +113,9 @@ void mega_network_make_classifier(mega_network_shape *net, int64_t classes, int6
 /* Sets net->family to the first family that can hold a model of the sizes of m and the kind of net. Returns
  * MEGA_ERR_UNSUPPORTED if none can. */
 mega_status mega_network_find_family(const mega_transformer *m, mega_network_shape *net);
+/* Lets a mixture of experts begin with the weights of the dense model in a checkpoint
+ * (mega_checkpoint_begin_mixture). tp: ranks of tensor parallelism, on which it depends what is one parameter. */
+mega_status mega_transformer_begin_mixture(mega_checkpoint *c, const mega_transformer *mixture, int tp);
 /* Convert between a transformer and the shape that a model folder describes. */
 void mega_transformer_from_shape(const mega_model_shape *shape, int64_t vocab_multiple, mega_transformer *out);
 void mega_transformer_to_shape(const mega_transformer *m, int64_t eos, mega_model_shape *out);
