@@ -200,6 +200,7 @@ static void complete(mega_options *o, int argc, char **argv)
     cli_complete_yaml(o);
     mega_train_apply_clm(&cfg->train);
     mega_train_apply_classify(&cfg->train);
+    mega_train_apply_init_from(&cfg->train);
     const uint32_t command = mega_options_command_bit(o);
     if ((command == FOR_BERT || command == FOR_T5) && !mega_options_was_set(o, "tokenizer_type"))
         (void)mega_options_set(o, "tokenizer_type", "BertWordPieceLowerCase", MEGA_SET_BY_PRESET);

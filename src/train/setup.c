@@ -35,6 +35,11 @@ static mega_status take_stored_args(trainer *t)
     return st;
 }
 
+const char *train_load_option(const mega_train_options *cfg)
+{
+    return cfg->begins_mixture ? "--moe-init-from" : "--load";
+}
+
 bool train_takes_shape(const trainer *t)
 {
     return t->cfg->use_checkpoint_args || t->task->leaves_shape_open(t->cfg);
@@ -45,13 +50,12 @@ bool train_takes_shape(const trainer *t)
 static mega_status check_family(trainer *t)
 {
     mega_status st = mega_checkpoint_check_shape(t->checkpoint);
-    if (st != MEGA_OK) mega_error_prepend("--load");
+    if (st != MEGA_OK) mega_error_prepend("%s", train_load_option(t->cfg));
     else if (mega_checkpoint_shape(t->checkpoint)->net.no_head)
-        st = MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "--load %s: config.json: \"architectures\" names an encoder without a head, which a training would "
-            "have to draw; megalith embed reads it; give the folder of a model with a head (…ForMaskedLM)",
-            mega_checkpoint_folder(t->checkpoint));
+        st = MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                       "%s %s: config.json: \"architectures\" names an encoder without a head, which a training would "
+                       "have to draw; megalith embed reads it; give the folder of a model with a head (…ForMaskedLM)",
+                       train_load_option(t->cfg), mega_checkpoint_folder(t->checkpoint));
     else if (t->task->check_folder != NULL)
         st = t->task->check_folder(mega_checkpoint_shape(t->checkpoint));
     if (st == MEGA_OK) return MEGA_OK;
@@ -70,6 +74,8 @@ mega_status train_open_checkpoint(trainer *t)
 {
     mega_train_options *cfg = t->cfg;
     if (cfg->load == NULL) return MEGA_OK;
+    if (cfg->begins_mixture && mega_file_exists(cfg->load))
+        return MEGA_MISTAKE("--moe-init-from %s: this is a file; expected the folder of a dense model", cfg->load);
     const bool takes_shape = train_takes_shape(t);
     mega_comm *ranks = t->world != NULL ? mega_world_comm(t->world) : NULL;
     t->plan.is_shape_alone = t->plan.is_plan && mega_checkpoint_is_config(cfg->load);
@@ -226,7 +232,7 @@ mega_status train_build_network(trainer *t)
 {
     MEGA_TRY(train_make_model(t, t->cfg, &t->network));
     if (t->network.begins_classifier) mega_checkpoint_begin_classifier(t->checkpoint);
-    return MEGA_OK;
+    return t->network.begins_mixture ? t->task->begin_mixture(&t->network, t->cfg, t->checkpoint) : MEGA_OK;
 }
 
 mega_status train_create_engine(const trainer *t, mega_engine **out, const mega_task_model *m,
@@ -270,12 +276,12 @@ static mega_status check_model_head(const trainer *t)
 static mega_status refuse_shape(const trainer *t, const char *differences)
 {
     static const char vocabulary[] = "\n  the vocabulary";
-    const char *folder = mega_checkpoint_folder(t->checkpoint);
+    const char *folder = mega_checkpoint_folder(t->checkpoint), *option = train_load_option(t->cfg);
     const bool is_vocabulary = strncmp(differences, vocabulary, sizeof vocabulary - 1) == 0;
     if (!is_vocabulary)
-        return MEGA_MISTAKE("--load %s: its network is not the one asked for; give its numbers%s:%s", folder,
+        return MEGA_MISTAKE("%s %s: its network is not the one asked for; give its numbers%s:%s", option, folder,
                             train_takes_shape(t) ? "" : ", or --use-checkpoint-args to take them from it", differences);
-    return MEGA_MISTAKE("--load %s: its model was made for another tokenizer (this run's: %s); %s:%s", folder,
+    return MEGA_MISTAKE("%s %s: its model was made for another tokenizer (this run's: %s); %s:%s", option, folder,
                         mega_tokenizer_type(t->text.tokenizer),
                         mega_tokenizer_is_in(folder)
                             ? "leave the options of the tokenizer out to take the one in the folder"
@@ -353,6 +359,12 @@ static mega_status begin_classifier(const trainer *t)
     return mega_engine_initialize(t->engine, (uint32_t)t->cfg->engine.seed);
 }
 
+static mega_status begin_mixture(const trainer *t)
+{
+    train_line(t, "    every expert begins as the MLP of its layer, and routers with random weights");
+    return mega_engine_initialize(t->engine, (uint32_t)t->cfg->engine.seed);
+}
+
 static mega_status load_checkpoint_or_folder(trainer *t)
 {
     const mega_train_options *cfg = t->cfg;
@@ -363,6 +375,7 @@ static mega_status load_checkpoint_or_folder(trainer *t)
     train_line(t, " loading checkpoint from %s at iteration %lld", folder, (long long)iteration);
     t->task->warn(&t->network, t->cfg, mega_checkpoint_shape(t->checkpoint), folder);
     if (t->network.begins_classifier) MEGA_TRY(begin_classifier(t));
+    if (t->network.begins_mixture) MEGA_TRY(begin_mixture(t));
     MEGA_TRY(mega_engine_load(t->engine, t->checkpoint, &o, &loaded));
     const mega_engine_progress *p = mega_engine_progress_get(t->engine);
     t->cfg->iteration = t->first_iteration = p->iteration;
@@ -375,7 +388,10 @@ static mega_status load_checkpoint_or_folder(trainer *t)
     if (!cfg->skip_train && !loaded.optimizer && loaded.resumed && !cfg->no_load_optim)
         mega_warn("checkpoint %s: it holds no optimizer state (--no-save-optim); the moments start at zero", folder);
     if (!loaded.resumed)
-        train_line(t, "    weights alone: iteration 0, fresh optimizer%s", cfg->finetune ? " (--finetune)" : "");
+        train_line(t, "    weights alone: iteration 0, fresh optimizer%s",
+                   cfg->begins_mixture ? " (--moe-init-from)"
+                   : cfg->finetune     ? " (--finetune)"
+                                       : "");
     return MEGA_OK;
 }
 

@@ -252,6 +252,8 @@ mega_status train_check(trainer *t);
 mega_status train_open_checkpoint(trainer *t); /* also sets options from it that the command line leaves open */
 /* Derives values and checks all rules again, after options were set; train_check reports what that finds. */
 void train_check_options_again(const trainer *t);
+/* The option that names the folder to load, for messages. */
+const char *train_load_option(const mega_train_options *cfg);
 bool train_takes_shape(const trainer *t); /* whether the network's shape comes from the checkpoint */
 /* whether options name one; if not, it is looked for in the checkpoint */
 bool train_names_tokenizer(const trainer *t);

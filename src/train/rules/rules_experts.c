@@ -2,6 +2,8 @@
  * mixture without one. */
 #include "train_rules.h"
 
+#include "megalith/checkpoint.h"
+
 /* Names that change nothing where there are no experts, and what to do where there are. */
 static void experts_refuse_others(mega_options *o)
 {
@@ -21,6 +23,35 @@ static void experts_refuse_others(mega_options *o)
                                  mega_options_origin(o, other[i].dest), other[i].remedy);
 }
 
+/* A run that was cut off goes on from --load; before its first checkpoint it begins again from the dense model. */
+void mega_train_apply_init_from(mega_train_options *cfg)
+{
+    const char *from = cfg->model.moe_init_from;
+    const bool trains = train_is(cfg, "pretrain_gpt") || train_is(cfg, "run_clm") || train_is(cfg, "plan");
+    if (from == NULL || !trains || (cfg->load != NULL && mega_checkpoint_is_in(cfg->load))) return;
+    cfg->load = from;
+    cfg->begins_mixture = cfg->finetune = true;
+}
+
+static void experts_check_init_from(mega_train_options *cfg)
+{
+    mega_options *o = cfg->engine.options;
+    const char *option = mega_options_origin(o, "moe_init_from");
+    if (cfg->model.num_experts <= 1)
+        mega_options_mistake(o, "%s makes a mixture of experts, and their number is missing: give --num-experts N",
+                             option);
+    if (cfg->clm.config_name != NULL)
+        mega_options_mistake(o,
+                             "%s and %s both say the network; leave --config_name out, and give --num-experts and "
+                             "its relatives for what the dense model does not say",
+                             option, mega_options_origin(o, "config_name"));
+    if (cfg->skip_train)
+        mega_options_mistake(o,
+                             "%s begins a training, and --skip-train trains nothing; evaluate the dense model with "
+                             "--load instead",
+                             option);
+}
+
 /* A folder of --load or --config_name says itself whether it has experts. */
 void mega_train_rule_experts(mega_train_options *cfg)
 {
@@ -33,6 +64,7 @@ void mega_train_rule_experts(mega_train_options *cfg)
     mega_options *o = cfg->engine.options;
     const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
     if (cfg->model.num_experts > 1) experts_refuse_others(o);
+    if (cfg->begins_mixture) experts_check_init_from(cfg);
     for (size_t i = 0; i < MEGA_COUNT(of_experts) && cfg->model.num_experts <= 1 && !is_of_folder; i++)
         if (mega_options_is_given(o, of_experts[i]))
             mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));

@@ -30,6 +30,7 @@ static size_t list_names(mega_buffer *out, const mega_names *names)
 static const char *needs_checkpoint(const mega_train_options *cfg, const char **purpose)
 {
     *purpose = "begins with its weights";
+    if (cfg->begins_mixture) return "--moe-init-from";
     if (cfg->finetune) return "--finetune";
     *purpose = "evaluates it";
     if (cfg->skip_train) return "--skip-train";
@@ -91,7 +92,7 @@ mega_status train_check_nothing_loaded(const trainer *t)
     if (st == MEGA_OK) {
         put_expected(&b, cfg);
         st = mega_buffer_check(&b, "what --load led to");
-        if (st == MEGA_OK) st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "--load %s: %s", cfg->load, b.data);
+        if (st == MEGA_OK) st = MEGA_FAIL(MEGA_ERR_NOT_FOUND, "%s %s: %s", train_load_option(cfg), cfg->load, b.data);
     }
     mega_buffer_fini(&b);
     return st;

@@ -25,8 +25,9 @@ typedef struct mega_task_model {
     int stage_programs; /* number of programs in each pipeline stage */
     /* the checkpoint to load lacks the classifier of the model: it begins with initial weights */
     bool begins_classifier;
-    void *self;    /* private data of the task */
-} mega_task_model; /* a zero-initialised one is valid and empty */
+    bool begins_mixture; /* the checkpoint to load is a dense model, with whose weights a mixture of experts begins */
+    void *self;          /* private data of the task */
+} mega_task_model;       /* a zero-initialised one is valid and empty */
 
 /* The data of a run whose length is given in epochs: their numbers of samples are known before anything else is
  * checked. */
@@ -91,6 +92,8 @@ typedef struct mega_task {
     /* Called once all options are known. free_model frees what it leaves in out, also after a failure. */
     mega_status (*make_model)(const mega_task_options *o, mega_task_model *out);
     void (*free_model)(mega_task_model *m);
+    /* Lets a model with begins_mixture be read from the checkpoint of a dense one. NULL: no model of the task is so. */
+    mega_status (*begin_mixture)(const mega_task_model *m, const mega_train_options *cfg, mega_checkpoint *c);
 
     /* compare: lists what prevents the use of a checkpoint's weights, one line each: "
      *   --num-layers is 2 here, 3 in the checkpoint". warn: logs a warning about what the user may have intended. */

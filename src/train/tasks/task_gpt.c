@@ -5,6 +5,8 @@
 #include "megalith/log.h"
 #include "rules/train_rules.h"
 
+#include <math.h>
+
 typedef struct network {
     mega_transformer transformer;
     mega_transformer_list list; /* the layers in it point to transformer */
@@ -129,15 +131,33 @@ static void warn_of_no_experts(const mega_train_options *cfg, const char *folder
                       mega_options_origin(cfg->engine.options, of_routers[i]));
 }
 
+/* A new router chooses almost evenly, so that the weights of the chosen experts sum to about the number that is
+ * computed here; a mixture whose experts are all alike multiplies the dense MLP's result by it. */
+static void warn_of_weights(const mega_train_options *cfg, const mega_experts_shape *e)
+{
+    const double k = (double)e->choices, count = (double)e->count, scale = e->scale > 0.0 ? e->scale : 1.0;
+    const double sum = scale * (e->normalized ? 1.0 : e->score == MEGA_ROUTE_SIGMOID ? 0.5 * k : k / count);
+    if (fabs(sum - 1.0) < 1e-6) return;
+    mega_warn("--moe-init-from %s: the weights of a token's experts sum to %s%.4g at first, not to 1, so that the "
+              "mixture does not begin with the loss of the dense model; %s--moe-router-topk-scaling-factor %.4g makes "
+              "up for it",
+              cfg->load, e->normalized ? "" : "about ", sum,
+              e->normalized || e->score == MEGA_ROUTE_SIGMOID ? "" : "leave --moe-router-pre-softmax out, or ",
+              scale / sum);
+}
+
 /* Only warns: Megatron's load does not compare the epsilon, and the change may be intended. */
 void task_gpt_warn(const mega_task_model *m, mega_train_options *cfg, const mega_model_shape *stored,
                    const char *folder)
 {
-    if (stored->net.experts.count == 0) warn_of_no_experts(cfg, folder);
+    if (cfg->begins_mixture) warn_of_weights(cfg, &task_gpt_of(m)->net.experts);
+    else if (stored->net.experts.count == 0)
+        warn_of_no_experts(cfg, folder);
     if (task_gpt_of(m)->norm_epsilon == stored->norm_epsilon) return;
-    mega_warn("--load %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
+    mega_warn("%s %s: its layer norms have epsilon %g, this run computes with %s; without that option it is taken "
               "from the folder",
-              folder, stored->norm_epsilon, mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
+              train_load_option(cfg), folder, stored->norm_epsilon,
+              mega_options_origin(cfg->engine.options, "layernorm_epsilon"));
 }
 
 static bool is_same_scaling(const mega_rope_settings *a, const mega_rope_settings *b)
@@ -232,6 +252,14 @@ void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shap
                                mega_options_origin(cfg->engine.options, options[i].dest));
 }
 
+/* The folder of a mixture, or of the dense model that one begins with, says where linear layers have biases. */
+static mega_status network_of_options(const mega_train_options *cfg, mega_network_shape *out)
+{
+    mega_model_options o = cfg->model;
+    if (cfg->model.moe_init_from != NULL) o.add_bias_linear = false;
+    return mega_network_from_options(&o, out);
+}
+
 /* Options of the kind of network that were given although the folder of an option `of` says it: they must agree with
  * it. */
 mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, int64_t heads,
@@ -239,7 +267,7 @@ mega_status task_gpt_check_kind(const mega_train_options *cfg, const char *of, i
 {
     mega_network_shape said;
     mega_buffer wrong = {0};
-    MEGA_TRY(mega_network_from_options(&cfg->model, &said));
+    MEGA_TRY(network_of_options(cfg, &said));
     task_gpt_name_others(cfg, &said, heads, is, &wrong);
     mega_status st = mega_buffer_check(&wrong, "options of the kind of network");
     if (st == MEGA_OK && wrong.size > 0)
@@ -315,10 +343,59 @@ mega_status task_gpt_make(const mega_task_options *o, const mega_network_shape *
     return MEGA_OK;
 }
 
+/* What cannot become a mixture. */
+static mega_status check_dense(const mega_task_options *o, const mega_network_shape *mixture)
+{
+    const char *folder = o->cfg->load;
+    const mega_network_shape *net = &o->stored->net;
+    if (net->is_encoder || net->t5 != MEGA_T5_NONE)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--moe-init-from %s: the folder holds %s (%s); expected a decoder, such as a llama", folder,
+                         net->is_encoder ? "an encoder" : "an encoder with a decoder", mega_family_of(net)->model_type);
+    if (net->experts.count > 0)
+        return MEGA_MISTAKE("--moe-init-from %s: the folder holds a mixture of %lld experts already (%s); expected a "
+                            "dense model; --load trains a mixture further",
+                            folder, (long long)net->experts.count, mega_family_of(net)->model_type);
+    if (!net->no_mlp_bias)
+        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                         "--moe-init-from %s: the MLPs of this %s have biases, and experts have none yet; expected a "
+                         "model without them, such as a llama",
+                         folder, mega_family_of(net)->model_type);
+    /* a width of --ffn-hidden-size is compared with the folder's as for any model */
+    if (o->cfg->model.moe_ffn_hidden_size == 0 || mixture->experts.hidden == o->stored->ffn_hidden) return MEGA_OK;
+    return MEGA_FAIL(
+        MEGA_ERR_UNSUPPORTED,
+        "%s: experts begin as the MLP of --moe-init-from %s, which is %lld wide; leave the option out: "
+        "experts that are parts of an MLP (Megatron's --moe-upcycling-granularity) are not implemented yet",
+        mega_options_origin(o->cfg->engine.options, "moe_ffn_hidden_size"), folder, (long long)o->stored->ffn_hidden);
+}
+
+/* The network of the dense model in the folder, with the experts that the options say. */
+static mega_status make_mixture(const mega_task_options *o, mega_task_model *out)
+{
+    mega_network_shape net = o->stored->net, said;
+    MEGA_TRY(network_of_options(o->cfg, &said));
+    net.experts = said.experts;
+    MEGA_TRY(check_dense(o, &net));
+    MEGA_TRY(task_gpt_check_kind(o->cfg, "moe-init-from", o->stored->heads, &net));
+    const mega_status st = task_gpt_make(o, &net, true, out);
+    out->begins_mixture = st == MEGA_OK;
+    if (st == MEGA_ERR_UNSUPPORTED)
+        mega_error_prepend("--moe-init-from %s: a %s with experts", o->cfg->load,
+                           mega_family_of(&o->stored->net)->model_type);
+    return st;
+}
+
+static mega_status gpt_begin_mixture(const mega_task_model *m, const mega_train_options *cfg, mega_checkpoint *c)
+{
+    return mega_transformer_begin_mixture(c, task_gpt_of(m), (int)cfg->engine.comm.tensor_model_parallel_size);
+}
+
 static mega_status gpt_make_model(const mega_task_options *o, mega_task_model *out)
 {
     const mega_network_shape *net;
     *out = (mega_task_model){.self = NULL};
+    if (o->cfg->begins_mixture && o->stored != NULL) return make_mixture(o, out);
     MEGA_TRY(gpt_find_kind(o, &net));
     MEGA_TRY(task_gpt_make(o, net, false, out));
     return o->stored == NULL && net != NULL ? check_config(task_gpt_of(out), o->cfg->clm.config_name) : MEGA_OK;
@@ -378,6 +455,7 @@ const mega_task train_task_gpt = {.command = "pretrain_gpt",
                                   .take_shape = task_gpt_take_shape,
                                   TASK_GPT_MODEL,
                                   .make_model = gpt_make_model,
+                                  .begin_mixture = gpt_begin_mixture,
                                   .compare = task_gpt_compare,
                                   .shape = gpt_shape,
                                   .describe = task_gpt_describe,
@@ -396,6 +474,7 @@ const mega_task train_task_clm = {.command = "run_clm",
                                   .take_shape = take_shape_for_blocks,
                                   TASK_GPT_MODEL,
                                   .make_model = gpt_make_model,
+                                  .begin_mixture = gpt_begin_mixture,
                                   .compare = task_gpt_compare,
                                   .shape = gpt_shape,
                                   .describe = task_gpt_describe,

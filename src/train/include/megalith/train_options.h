@@ -109,6 +109,7 @@ typedef struct mega_train_options {
 
     /* checkpoints */
     const char *save, *load;
+    bool begins_mixture;              /* `load` is the folder of --moe-init-from */
     int64_t save_interval, ckpt_step; /* ckpt_step: 0: the newest */
     bool save_takeover;               /* take the lock from a run that is still running */
     bool restart;                     /* begin anew in a used --save, and remove its checkpoints after the first save */
@@ -169,8 +170,9 @@ typedef enum mega_train_topic {
 void mega_train_apply_preset(mega_train_options *cfg); /* sets options that were not given */
 /* Appends the list of presets, for `megalith help presets`. */
 void mega_train_presets_text(mega_buffer *out);
-void mega_train_apply_clm(mega_train_options *cfg);      /* the same for run_clm, and finds what its names lead to */
-void mega_train_apply_classify(mega_train_options *cfg); /* the same for tasks */
+void mega_train_apply_clm(mega_train_options *cfg);       /* the same for run_clm, and finds what its names lead to */
+void mega_train_apply_classify(mega_train_options *cfg);  /* the same for tasks */
+void mega_train_apply_init_from(mega_train_options *cfg); /* the same for --moe-init-from */
 /* Whether the task is one with labels, for which mega_train trains or evaluates a classifier. */
 bool mega_train_classifies(const mega_train_options *cfg);
 void mega_train_derive_options(mega_train_options *cfg); /* sets values that follow from other options */
