@@ -22,6 +22,9 @@
  *            norm of the embedding, both branches after one norm, a bias of the head
  *   experts  model/block.c with experts in three of four layers, which ep divides, losses of their balance and of their
  *            logits, jitter of what routers and experts read, rotary positions, RMS norms; dropout
+ *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
+ *            cut gates; dropout
+ *   stacked  the same without the biases of experts, which tp would have to cut
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -56,7 +59,7 @@ enum { TARGET = 12, BATCH = 8, STEPS = 3, VALUES = MEGA_METRICS };
 
 /* ---- the list of models ---- */
 
-enum { FOUR_RANKS, EXPERTS, ENCODER, T5 }; /* which rows */
+enum { FOUR_RANKS, EXPERTS, WHOLE_EXPERTS, STACKS, ENCODER, T5 }; /* which rows */
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
@@ -74,6 +77,8 @@ static const struct {
               {"modern", NULL, 0, false, &modern, FOUR_RANKS},
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
               {"experts", NULL, 0, false, &experts, EXPERTS},
+              {"gpt_oss", NULL, 0, false, &gpt_oss, WHOLE_EXPERTS},
+              {"stacked", NULL, 0, false, &stacked, STACKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},
@@ -164,15 +169,21 @@ static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4, 2};
 static const struct {
     int ranks, chunks;
 } stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
-/* The levels of IN_STAGES, of IN_DATA and of IN_EXPERTS that a kind has, and the most ranks of its rows. */
+/* The levels that a kind has of a factor, as bits (0: all), and the most ranks of its rows. */
 static const struct {
-    uint32_t stages, data, experts;
+    uint32_t stages, data, experts, tensor, zero, recompute, precision;
     int ranks;
 } kinds[] = {
-    [FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 4},
-    [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 4},
-    [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 8},
-    [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 8}};
+    [FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, .ranks = 4},
+    [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
+                 .ranks = 4},
+    [WHOLE_EXPERTS] = {1u << 0 | 1u << 1, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3, .tensor = 1u << 0,
+                       .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0,
+                       .ranks = 4},
+    [STACKS] = {1u << 0 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0 | 1u << 1, .zero = 1u << 0 | 1u << 1 | 1u << 3,
+                .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0 | 1u << 1, .ranks = 4},
+    [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8},
+    [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 typedef struct listed_row {
@@ -207,8 +218,12 @@ static int make_rows(int model, listed_row out[COVER_ROWS + 1])
     static cover c; /* large */
     c = (cover){.factors = FACTORS,
                 .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 4},
-                .use = {[IN_STAGES] = kinds[models[model].kind].stages,
+                .use = {[IN_TENSOR] = kinds[models[model].kind].tensor,
+                        [IN_STAGES] = kinds[models[model].kind].stages,
                         [IN_DATA] = kinds[models[model].kind].data,
+                        [IN_ZERO] = kinds[models[model].kind].zero,
+                        [IN_RECOMPUTE] = kinds[models[model].kind].recompute,
+                        [IN_PRECISION] = kinds[models[model].kind].precision,
                         [IN_EXPERTS] = kinds[models[model].kind].experts},
                 .wanted = ~0U,
                 .allows = allows};
@@ -245,15 +260,18 @@ typedef struct outcome {
     uint64_t weights; /* hash of the weights that this rank owns */
 } outcome;
 
+static bool has_experts(const setting *s)
+{
+    return models[s->model].net != NULL && models[s->model].net->experts.count > 0;
+}
+
 static mega_transformer gpt_of_setting(const setting *s, bool alone)
 {
     mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
-    if (models[s->model].net == &experts) {
-        gpt.router = (mega_router_training){.balance = 0.1, .z = 0.01, .group = GROUP, .jitter = 0.1};
-        gpt.net.experts.jitter = 0.05;
-    }
+    if (has_experts(s)) gpt.router = (mega_router_training){.balance = 0.1, .z = 0.01, .group = GROUP, .jitter = 0.1};
+    if (models[s->model].net == &experts) gpt.net.experts.jitter = 0.05;
     gpt.attention_dropout = gpt.hidden_dropout = 0.1;
     gpt.recompute = !alone && s->recompute == 1 ? MEGA_TRANSFORMER_RECOMPUTE_FULL : MEGA_TRANSFORMER_RECOMPUTE_NONE;
     gpt.stage_chunks = alone ? 1 : s->chunks;
@@ -443,7 +461,7 @@ static int compare(const outcome *many, const outcome *one, const setting *s, do
 {
     int failures = 0;
     /* In 16 bits a token may choose another expert, which a count shows; the losses of routers come before counts. */
-    const bool is_counted = models[s->model].net != &experts || precisions[s->precision].tolerance < 1e-4;
+    const bool is_counted = !has_experts(s) || precisions[s->precision].tolerance < 1e-4;
     for (int i = 0; i <= STEPS; i++) {
         for (int k = 0; k < 2 + (is_counted ? VALUES : 2); k++) {
             const double a = k == 0 ? many[i].loss : k == 1 ? many[i].norm : many[i].value[k - 2];
