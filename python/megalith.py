@@ -1017,6 +1017,8 @@ class mega_param_options(_Struct):
         ("is_buffer", c_bool),
         ("buffer_momentum", c_double),
         ("buffer_samples", c_int64),
+        ("buffer_rate", c_double),
+        ("buffer_choices", c_int64),
     ]
 
 

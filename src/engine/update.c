@@ -177,6 +177,7 @@ static mega_status run_update_program(mega_engine *e, bool is_late, mega_step_re
     u->lr = r->lr;
     u->weight_decay = r->weight_decay;
     u->samples = r->samples;
+    u->tokens = r->tokens;
     u->expected_samples = e->step.expected_micro_batches * e->options.micro_batch * e->layout->dp.size;
     u->is_late = is_late;
     const mega_status st = mega_update_run(e->update, MEGA_UPDATE_APPLY);

@@ -122,6 +122,7 @@ void hf_take_experts(hf_reader *r, mega_model_shape *s)
     e->scale = hf_take_positive(r, "routed_scaling_factor", 1.0);
     e->groups = hf_take_whole(r, "n_group", 0);
     e->chosen_groups = hf_take_whole(r, "topk_group", 0);
+    e->choice_bias = hf_take_bool(r, "use_expert_bias", false);
     hf_take_dense_layers(r, s);
     hf_check_choices(r, s, "num_experts_per_tok");
     if (!is_choice_of_groups(e))
@@ -145,5 +146,6 @@ void hf_put_experts(const mega_model_shape *s, void *user, hf_put *put)
     hf_put_whole_or_float(user, put, "routed_scaling_factor", e->scale > 0.0 ? e->scale : 1.0);
     hf_put_int(user, put, "n_group", e->groups);
     hf_put_int(user, put, "topk_group", e->chosen_groups);
+    if (e->choice_bias) put(user, "use_expert_bias", "true");
     hf_put_dense_layers(s, user, put);
 }

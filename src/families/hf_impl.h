@@ -172,6 +172,7 @@ int64_t hf_derive_decoder_layers(const mega_model_shape *shape); /* as many as t
 #define HF_LLAMA_EXPERTS                                                                                       \
     .router = "mlp.gate", .expert_up = "mlp.experts.#.gate_up_proj", .expert_down = "mlp.experts.#.down_proj", \
     .expert_gate_file = "mlp.experts.#.gate_proj", .expert_up_file = "mlp.experts.#.up_proj"
+#define HF_CHOICE_BIAS .choice_bias = "mlp.gate.e_score_correction_bias"
 /* An MLP beside them, at `path`. */
 #define HF_LLAMA_SHARED(path)                                                                                   \
     .shared_up = path ".gate_up_proj", .shared_down = path ".down_proj", .shared_gate_file = path ".gate_proj", \

@@ -72,10 +72,15 @@ static mega_tensor block_shared(const mega_builder *b, const mega_transformer *m
     return block_mlp(b, m, &n, m->net.experts.shared, x);
 }
 
-/* The numbers that are added to the scores for the choice: state of the model, which no gradient changes. */
+/* The numbers that are added to the scores for the choice: state of the model, which no gradient changes. With a rate,
+ * each step changes them by what tokens have chosen (Wang et al. 2024). */
 static mega_tensor choice_bias(const mega_builder *b, const mega_transformer *m)
 {
-    const mega_param_options o = {.init = MEGA_INIT_ZERO, .is_buffer = true};
+    const double rate = m->router.bias_rate;
+    const mega_param_options o = {.init = MEGA_INIT_ZERO,
+                                  .is_buffer = true,
+                                  .buffer_rate = rate,
+                                  .buffer_choices = rate > 0.0 ? m->net.experts.choices : 0};
     const char *name = block_names(m)->choice_bias;
     if (!m->net.experts.choice_bias) return mega_none();
     if (mega_dtype_is_half(mega_graph_dtype(b->graph)))

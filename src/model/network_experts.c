@@ -145,6 +145,10 @@ static mega_status set_choice(const mega_model_options *o, mega_experts_shape *e
     e->groups = o->moe_router_num_groups;
     e->chosen_groups = o->moe_router_group_topk;
     if (o->num_experts <= 1) return MEGA_OK;
+    e->choice_bias = o->moe_router_enable_expert_bias;
+    if (e->choice_bias && !is_sigmoid)
+        return MEGA_MISTAKE("--moe-router-enable-expert-bias: expected scores from 0 to 1 that do not depend on each "
+                            "other, to which a bias is added; give --moe-router-score-function sigmoid with it");
     if (e->choices > o->num_experts)
         return MEGA_MISTAKE("--moe-router-topk %lld of --num-experts %lld: expected at most all of them",
                             (long long)e->choices, (long long)o->num_experts);

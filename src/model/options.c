@@ -77,6 +77,8 @@ static const mega_option_row experts_rows[] = {
     {ROW("moe-aux-loss-coeff", moe_aux_loss_coeff, MEGA_OPTION_FLOAT), .fallback = "0.0", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of that loss of each layer; 0.01 is usual"},
     {ROW("moe-z-loss-coeff", moe_z_loss_coeff, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "coefficient of a loss that keeps the logits of the router of each layer small; 0.001 is usual"},
     {ROW("moe-input-jitter-eps", moe_input_jitter_eps, MEGA_OPTION_FLOAT), .range = MEGA_RANGE_BELOW_ONE, .resume = MEGA_RESUME_REPORTED, .help = "in training the router reads its input times 1 + this * u, u uniform from -1 to 1"},
+    {ROW("moe-router-enable-expert-bias", moe_router_enable_expert_bias, MEGA_OPTION_FLAG), .resume = MEGA_RESUME_REPORTED, .help = "sigmoids as scores: a bias of each expert is added for the choice alone, and after each step grows for experts that fewer tokens than the mean have chosen, and falls for the others"},
+    {ROW("moe-router-bias-update-rate", moe_router_bias_update_rate, MEGA_OPTION_FLOAT), .fallback = "0.001", .range = MEGA_RANGE_NOT_NEGATIVE, .resume = MEGA_RESUME_REPORTED, .help = "with --moe-router-enable-expert-bias: by how much; 0: the biases stay as they are"},
     {ROW("moe-buffer-factor", moe_buffer_factor, MEGA_OPTION_FLOAT), .fallback = "1.5", .range = MEGA_RANGE_POSITIVE, .help = "with --expert-model-parallel-size: the rows that a rank can send to another at once, as a multiple of those that it sends where experts are chosen evenly; what is more follows in further rounds"},
 };
 const mega_option_section mega_model_experts_section = MEGA_SECTION("mixture of experts", experts_rows);

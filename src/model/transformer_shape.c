@@ -19,7 +19,9 @@ static mega_router_training router_training_of(const mega_model_options *o)
     return (mega_router_training){.balance = is_balanced ? or_zero(o->moe_aux_loss_coeff) : 0.0,
                                   .z = or_zero(o->moe_z_loss_coeff),
                                   .group = is_balanced && strcmp(type, "seq_aux_loss") == 0,
-                                  .jitter = or_zero(o->moe_input_jitter_eps)};
+                                  .jitter = or_zero(o->moe_input_jitter_eps),
+                                  .bias_rate =
+                                      o->moe_router_enable_expert_bias ? or_zero(o->moe_router_bias_update_rate) : 0.0};
 }
 
 mega_status mega_transformer_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
@@ -50,6 +52,10 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
     if (net != NULL) out->net = *net;
     else
         MEGA_TRY(mega_network_from_options(o, &out->net));
+    if (out->router.bias_rate > 0.0 && out->net.experts.count > 0 && !out->net.experts.choice_bias)
+        return MEGA_MISTAKE(
+            "--moe-router-enable-expert-bias: the experts of this model have no bias of the choice; leave "
+            "the option out");
     if (o->num_experts > 1 && mega_network_has_experts_alone(&out->net, o->num_layers))
         out->ffn_hidden = out->net.experts.hidden; /* what folders of such models say */
     return net != NULL ? MEGA_OK : mega_network_find_family(out, &out->net);

@@ -99,6 +99,19 @@ static mega_status check_divided_experts(const mega_optimizer *o)
     return MEGA_OK;
 }
 
+/* Counts of choices are summed with the gradients, which are not summed once momenta are exchanged. */
+static mega_status check_choice_biases(const mega_optimizer *o)
+{
+    for (int i = 0; i < mega_params_count(o->params) && optimizer_compresses(o); i++)
+        if (mega_params_get(o->params, i)->buffer_rate > 0)
+            return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                             "optimizer %s: with biases of the choice of experts that each step updates "
+                             "(--moe-router-enable-expert-bias) it is not implemented yet; leave that option out, or "
+                             "take another optimizer",
+                             o->row->name);
+    return MEGA_OK;
+}
+
 mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout, const mega_optimizer_options *options,
                                   mega_optimizer **out)
 {
@@ -127,6 +140,7 @@ mega_status mega_optimizer_create(mega_params *params, const mega_layout *layout
     o->layout = layout;
     mega_status st = check_held(o);
     if (st == MEGA_OK) st = check_divided_experts(o);
+    if (st == MEGA_OK) st = check_choice_biases(o);
     if (st == MEGA_OK) st = optimizer_cut_spans(o);
     if (st != MEGA_OK) {
         mega_optimizer_destroy(o);
@@ -500,6 +514,24 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
                                  .added = added,
                                  .block = o->block};
     optimizer_run(o, MEGA_KERNEL_running, &a);
+}
+
+void optimizer_update_choice_bias(mega_optimizer *o, int param, double mean)
+{
+    const mega_param *p = mega_params_get(o->params, param);
+    const mega_range owned = mega_params_owned(o->params, param);
+    const bool is_rounded = mega_params_compute_dtype(o->params) != mega_params_acc_dtype(o->params);
+    const int64_t first = p->offset + owned.first;
+    if (owned.count == 0) return;
+    const mega_choice_bias_args a = {.head = {.dtype = mega_params_compute_dtype(o->params)},
+                                     .y = mega_params_master_at(o->params, p->bucket, first),
+                                     .weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL,
+                                     .x = mega_params_grad_at(o->params, p->bucket, first),
+                                     .count = owned.count,
+                                     .rate = p->buffer_rate,
+                                     .mean = mean,
+                                     .block = o->block};
+    optimizer_run(o, MEGA_KERNEL_choice_bias, &a);
 }
 
 void mega_optimizer_groups_get(const mega_optimizer *o, mega_optimizer_groups *out)

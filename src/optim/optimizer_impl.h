@@ -71,6 +71,8 @@ bool optimizer_compresses(const mega_optimizer *o);
 bool optimizer_is_compressed(const mega_optimizer *o, int64_t update);
 /* Updates what this rank owns of a buffer (mega_param.is_buffer): kept * it + added * the sum of this step. */
 void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double added);
+/* The same of a bias of the choice of experts: it + buffer_rate * sign(mean - the counts of this step). */
+void optimizer_update_choice_bias(mega_optimizer *o, int param, double mean);
 
 /* Gives the device the host's copy of the count of updates and of what is carried, after a change. */
 void optimizer_write_counts(const mega_optimizer *o);

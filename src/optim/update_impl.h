@@ -26,7 +26,7 @@ typedef enum update_kind {
     UPDATE_ORTHOGONALIZE, /* a matrix that was dealt to this rank */
     UPDATE_SPREAD,        /* the results of a round, back to the ranks that hold the pieces */
     UPDATE_SPAN,          /* the optimizer's update of a span */
-    UPDATE_BUFFER,        /* running statistics, such as those of batch norm */
+    UPDATE_BUFFER,        /* running statistics, such as those of batch norm; a bias of the choice of experts */
     UPDATE_PUBLISH,       /* starts to gather the weights of a bucket over dp */
     UPDATE_KINDS
 } update_kind;

@@ -21,18 +21,13 @@ mega_range update_tied_range(const mega_update *u, int param)
     return (mega_range){0, mega_params_get(u->params, param)->count};
 }
 
-static bool is_updated_buffer(const mega_param *p)
-{
-    return p->is_buffer && p->buffer_momentum > 0;
-}
-
 /* Returns whether a step changes weights of the bucket, so that they have to be gathered. */
 static bool bucket_changes(const mega_update *u, int bucket)
 {
     const mega_bucket *b = mega_params_bucket(u->params, bucket);
     for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
         const mega_param *p = mega_params_get(u->params, i);
-        if (mega_param_is_trained(p) || is_updated_buffer(p)) return true;
+        if (mega_param_is_trained(p) || mega_param_is_updated_buffer(p)) return true;
     }
     return false;
 }
@@ -242,7 +237,7 @@ static void make_buffers(maker *m, int bucket)
     const mega_bucket *b = mega_params_bucket(m->u->params, bucket);
     for (int i = b->first_param; i < b->first_param + b->num_params; i++) {
         const int64_t owned = mega_params_owned(m->u->params, i).count;
-        if (is_updated_buffer(mega_params_get(m->u->params, i)) && owned > 0)
+        if (mega_param_is_updated_buffer(mega_params_get(m->u->params, i)) && owned > 0)
             update_emit(
                 m, (update_instruction){
                        .kind = UPDATE_BUFFER, .bucket = bucket, .first_param = i, .end_param = i + 1, .count = owned});

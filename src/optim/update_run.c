@@ -227,6 +227,11 @@ static mega_status run_update_of_span(mega_update *u, const update_instruction *
 static mega_status run_buffer(mega_update *u, const update_instruction *x)
 {
     const mega_param *p = mega_params_get(u->params, x->first_param);
+    if (p->buffer_rate > 0) {
+        const double choices = (double)u->step.tokens * (double)p->buffer_choices;
+        optimizer_update_choice_bias(u->optimizer, x->first_param, choices / (double)p->true_shape[0]);
+        return MEGA_OK;
+    }
     const double groups = (double)(u->step.samples / p->buffer_samples);
     const double weighed = (double)(u->step.expected_samples / p->buffer_samples);
     optimizer_update_buffer(u->optimizer, x->first_param, pow(1.0 - p->buffer_momentum, groups),

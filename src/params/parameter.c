@@ -69,6 +69,19 @@ static mega_status check_buffer(const mega_param *r)
         r->name, m, (long long)r->buffer_samples);
 }
 
+static mega_status check_buffer_rate(const mega_param *r)
+{
+    const double rate = r->buffer_rate;
+    const bool is_used = rate != 0 || r->buffer_choices != 0;
+    if (!is_used || (r->is_buffer && rate > 0 && isfinite(rate) && r->buffer_choices > 0 && r->num_dims == 1 &&
+                     r->axis == MEGA_AXIS_NONE && !(r->buffer_momentum > 0)))
+        return MEGA_OK;
+    return MEGA_MISTAKE(
+        "parameter %s: buffer_rate %g of %lld choices; expected 0, or above 0 with 1 choice or more, of a buffer of "
+        "one dimension that is not cut and has no buffer_momentum",
+        r->name, isnan(rate) ? fabs(rate) : rate, (long long)r->buffer_choices);
+}
+
 /* Checks the dimensions in the file. The file holds the elements in memory order, whatever its dimensions are. */
 static mega_status parameter_check_file(const mega_param *r)
 {
@@ -103,6 +116,7 @@ static mega_status parameter_check_record(const mega_params *p, const mega_param
 {
     MEGA_TRY(parameter_check_options(r));
     MEGA_TRY(check_buffer(r));
+    MEGA_TRY(check_buffer_rate(r));
     if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
         return MEGA_MISTAKE("parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name, r->lr_scale);
     if (p->placed)
@@ -307,7 +321,8 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
            a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->held_by == b->held_by &&
            a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum &&
-           a->stack_at == b->stack_at && a->stack_of == b->stack_of && mega_param_parts_equal(a, b);
+           a->buffer_choices == b->buffer_choices && a->buffer_rate == b->buffer_rate && a->stack_at == b->stack_at &&
+           a->stack_of == b->stack_of && mega_param_parts_equal(a, b);
 }
 
 /* Checks a request against the record that the first request declared. A parameter belongs to one program, because each

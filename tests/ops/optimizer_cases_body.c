@@ -119,6 +119,18 @@ static void check_running(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_running, &mega_cpu_running, &a, &a.head);
 }
 
+/* Counts below the mean, above it and of it. */
+static void check_choice_bias(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("choice_bias", type, "%lld", (long long)(rows * cols));
+    mega_choice_bias_args a = {.count = rows * cols, .rate = 0.1, .mean = 4, .block = update_block(&k, (int)cols % 4)};
+    void *x = check_input(&k, acc_type(&k), a.count);
+    for (int64_t i = 0; i < a.count; i++) set_element(x, acc_type(&k), i, (float)(i % 9));
+    a.x = x, a.y = check_output_add(&k, "y", acc_type(&k), a.count);
+    if (rows % 2 == 0) a.weight = check_output_add(&k, "weight", type, a.count);
+    check_run(&k, &mega_plain_choice_bias, &mega_cpu_choice_bias, &a, &a.head);
+}
+
 static void check_state_sums(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < COUNT(chunk_counts) && rows == 1 && cols == 1; i++) {

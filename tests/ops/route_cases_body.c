@@ -128,6 +128,15 @@ static void check_route_load(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_route_load, &mega_cpu_route_load, &a, &a.head);
 }
 
+static void check_route_count(mega_dtype type, int64_t rows, int64_t cols)
+{
+    check k = check_begin("route_count", type, "%lld x %lld", (long long)rows, (long long)cols);
+    mega_route_count_args a = {.rows = rows, .experts = cols, .choices = cols < 5 ? cols : 5};
+    a.choice = route_choices(&k, rows, cols, a.choices);
+    a.counts = check_output_add(&k, "counts", acc_type(&k), cols);
+    check_run(&k, &mega_plain_route_count, &mega_cpu_route_count, &a, &a.head);
+}
+
 static void check_route_z(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int wide = 0; wide < 2; wide++) {

@@ -334,6 +334,8 @@ static const struct {
     {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq [0,1] --qk-layernorm --moe-router-pre-softmax"},
     {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq 2 --moe-router-score-function sigmoid "
                 "--moe-router-topk-scaling-factor 2.5 --moe-router-num-groups 2 --moe-router-group-topk 1"},
+    {GPT, LLAMA "--num-experts 4 --moe-router-score-function sigmoid --moe-router-enable-expert-bias "
+                "--moe-router-bias-update-rate 0.01"},
     {GPT, "--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax"},
     {BERT, ""}, {BERT, "--openai-gelu"}, {BERT, "--bert-no-binary-head"}, {BERT, "--bert-form bert"},
     {T5, ""}, {T5, "--squared-relu --decoder-num-layers 1"}, {T5, "--t5-form t5"},

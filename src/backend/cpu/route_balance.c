@@ -113,7 +113,14 @@ static void cpu_route_load_run(const mega_queue *queue, const void *args)
     mega_plain_route_load.run(queue, args);
 }
 
+/* One addition a choice: too little for threads. */
+static void cpu_route_count_run(const mega_queue *queue, const void *args)
+{
+    mega_plain_route_count.run(queue, args);
+}
+
 const mega_kernel mega_cpu_route_balance = {
     .name = "route_balance", .run = cpu_route_balance_run, .scratch = cpu_route_balance_scratch};
 const mega_kernel mega_cpu_route_balance_grad = {.name = "route_balance_grad", .run = cpu_route_balance_grad_run};
 const mega_kernel mega_cpu_route_load = {.name = "route_load", .run = cpu_route_load_run};
+const mega_kernel mega_cpu_route_count = {.name = "route_count", .run = cpu_route_count_run};

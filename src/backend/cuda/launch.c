@@ -275,6 +275,8 @@ CALL(route_balance, mega_route_balance_args)
     return c;
 }
 
+ONE(route_count, mega_route_count_args, by_rows("route_count", a->experts))
+
 /* Of a kernel of the columns of groups of rows, in chunks of the groups. Scratch has `sums` sums of each chunk, and
  * `more` numbers a column of each group. */
 static mega_cuda_call by_groups(const char *kernel, int64_t groups, int64_t rows, int64_t cols, int sums, int more)
@@ -405,6 +407,7 @@ static mega_cuda_call by_square(const char *kernel, int64_t size)
 ONE(lamb_ratio, mega_lamb_ratio_args, alone("lamb_ratio", 32))
 ONE(exchange, mega_exchange_args, elements(TYPED(exchange), 1, a->count))
 ONE(running, mega_running_args, elements(TYPED(running), 1, a->count))
+ONE(choice_bias, mega_choice_bias_args, elements(TYPED(choice_bias), 1, a->count))
 ONE(matrix_scale, mega_matrix_scale_args, elements("matrix_scale", 1, a->count))
 ONE(mirror, mega_mirror_args, by_square("mirror", a->size))
 ONE(polynomial, mega_polynomial_args, by_square("polynomial", a->size))
@@ -478,6 +481,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(route_balance),
     ROW_OF(route_balance_grad, route_balance),
     ROW_OF(route_load, route_balance),
+    ROW_OF(route_count, route_balance),
     ROW(route_z),
     ROW_OF(route_z_grad, route_z),
     ROW(row_sum),
@@ -512,6 +516,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(lamb_ratio, lamb),
     ROW(exchange),
     ROW(running),
+    ROW_OF(choice_bias, running),
     ROW(state_sums),
     ROW_OF(matrix_squares, schulz),
     ROW_OF(matrix_scale, schulz),

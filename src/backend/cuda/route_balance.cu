@@ -1,5 +1,6 @@
-/* The balance loss, by a block an expert of a group, its gradient, and how evenly experts are used, by a thread a group
- * (ops_route.h). All numbers are F32, whatever the type of the call is. */
+/* The balance loss, by a block an expert of a group, its gradient, how evenly experts are used, by a thread a group, and
+ * how often each is chosen, by a block an expert (ops_route.h). All numbers are F32, whatever the type of the call
+ * is. */
 #include "functions.h"
 
 KERNEL(route_balance, mega_route_balance_args, ROW_THREADS)
@@ -60,5 +61,17 @@ KERNEL(route_load, mega_route_load_args, ROW_THREADS)
         ((float *)a.fullest)[g] = most * (float)a.experts;
         ((float *)a.emptiest)[g] = least * (float)a.experts;
         ((float *)a.entropy)[g] = a.experts > 1 ? device_divide(entropy, log_of((float)a.experts)) : 1.0f;
+    }
+}
+
+KERNEL(route_count, mega_route_count_args, ROW_THREADS)
+{
+    SHARED(double, part);
+    for (int64_t e = block_x(); e < a.experts; e += blocks_x()) {
+        double count = 0.0;
+        for (int64_t i = thread_x(); i < a.rows * a.choices; i += ROW_THREADS) count += a.choice[i] == e ? 1.0 : 0.0;
+        count = block_sum_double(count, part);
+        block_barrier(); /* all have read it before the next sum overwrites it */
+        if (thread_x() == 0) ((float *)a.counts)[e] += (float)count;
     }
 }

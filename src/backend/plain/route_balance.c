@@ -1,4 +1,5 @@
-/* The balance loss of a router, its gradient, and how evenly experts are used: plain kernels (ops_route.h). */
+/* The balance loss of a router, its gradient, how evenly experts are used and how often each is chosen: plain kernels
+ * (ops_route.h). */
 #include "backend_impl.h"
 #include <math.h>
 
@@ -61,6 +62,16 @@ static void plain_route_load_run(const mega_queue *queue, const void *args)
     }
 }
 
+static void plain_route_count_run(const mega_queue *queue, const void *args)
+{
+    const mega_route_count_args *a = args;
+    int64_t count[MEGA_ROUTE_EXPERTS] = {0};
+    (void)queue;
+    for (int64_t i = 0; i < a->rows * a->choices; i++) count[a->choice[i]]++;
+    for (int64_t e = 0; e < a->experts; e++) put_add(a->counts, acc_of(a->head.dtype), e, (double)count[e]);
+}
+
 const mega_kernel mega_plain_route_balance = {.name = "route_balance", .run = plain_route_balance_run};
 const mega_kernel mega_plain_route_balance_grad = {.name = "route_balance_grad", .run = plain_route_balance_grad_run};
 const mega_kernel mega_plain_route_load = {.name = "route_load", .run = plain_route_load_run};
+const mega_kernel mega_plain_route_count = {.name = "route_count", .run = plain_route_count_run};

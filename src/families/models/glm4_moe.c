@@ -34,8 +34,7 @@ static const char *const architecture[] = {"Glm4MoeForCausalLM", "Glm4MoeModel",
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.layers.46.*", "model.layers.92.*", NULL};
 
 static const mega_family_names names = {HF_LLAMA_NAMES, HF_HEAD_NORMS, HF_LLAMA_EXPERTS,
-                                        HF_LLAMA_SHARED("mlp.shared_experts"),
-                                        .choice_bias = "mlp.gate.e_score_correction_bias"};
+                                        HF_LLAMA_SHARED("mlp.shared_experts"), HF_CHOICE_BIAS};
 
 static void glm4_moe_finish(hf_reader *r, mega_model_shape *s)
 {

@@ -1,4 +1,5 @@
-/* The router of a mixture of experts: choices and weights, the jitter of its input, its losses and metrics. */
+/* The router of a mixture of experts: choices and weights and how often they are made, the jitter of its input, its
+ * losses and metrics. */
 #include "op_members.h"
 
 #include <math.h>
@@ -13,15 +14,42 @@ enum { ROUTE_BALANCE_LOSS, ROUTE_BALANCE_FRACTION };
 enum { ROUTE_BALANCE_GRAD_DLOSS, ROUTE_BALANCE_GRAD_FRACTION };
 enum { ROUTE_Z_GRAD_DLOSS, ROUTE_Z_GRAD_LOGITS };
 enum { ROUTE_LOAD_FULLEST, ROUTE_LOAD_EMPTIEST, ROUTE_LOAD_ENTROPY };
+enum { ROUTE_COUNT_CHOICE };
 
 /* ---- route: in logits [T, E] dtype or acc, bias [E] acc or none; out choice [T, k] i32, weight [T, k] acc, share
  *      [T, E] acc ---- */
+
+/* Returns the record of a bias that the choices of a step update, or NULL. */
+static const mega_param *updated_bias(const mega_graph *g, int32_t bias)
+{
+    if (bias == 0 || g->tensor[bias].role != ROLE_WEIGHT) return NULL;
+    const mega_param *p = mega_params_get(g->params, g->tensor[bias].param);
+    return p->buffer_rate > 0 ? p : NULL;
+}
+
+/* Rejects a bias that is updated by the choices of two routers: the mean is that of one. */
+static void check_updated_bias(mega_graph *g, mega_tensor bias, int64_t choices)
+{
+    const mega_param *p = g->status == MEGA_OK ? updated_bias(g, bias.id) : NULL;
+    for (int i = 0; i < g->num_ops && p != NULL; i++)
+        if (g->op[i].kind == OP_ROUTE && g->op[i].in[ROUTE_BIAS] == bias.id)
+            mega_graph_fail(g, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
+                                         "op route in \"%s\": the bias %s, which choices update, is that of the router "
+                                         "in \"%s\" too; give each its own",
+                                         g->scope.path, g->tensor[bias.id].name, g->op[i].scope));
+    if (p != NULL && p->buffer_choices != choices)
+        mega_graph_fail(
+            g, MEGA_MISTAKE("op route in \"%s\": %lld choices of a token, and its bias %s has a buffer_rate "
+                            "for %lld; give both the same number",
+                            g->scope.path, (long long)choices, g->tensor[bias.id].name, (long long)p->buffer_choices));
+}
 
 mega_route_result mega_op_route(mega_graph *g, mega_tensor logits, mega_tensor bias, const mega_route_options *options)
 {
     instruction op = {.kind = OP_ROUTE,
                       .in = {[ROUTE_LOGITS] = logits.id, [ROUTE_BIAS] = bias.id},
                       .attr = {.route = *options, .what = "choice"}};
+    check_updated_bias(g, bias, options->choices);
     mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_route_result){{0}, {0}, {0}};
     return (mega_route_result){{op.out[ROUTE_CHOICE]}, {op.out[ROUTE_WEIGHT]}, {op.out[ROUTE_SHARE]}};
@@ -104,8 +132,23 @@ static void route_gradient(mega_graph *g, const instruction *op)
     mega_graph_gradient_add(g, op->in[ROUTE_LOGITS], mega_graph_emit(g, &d).id);
 }
 
+/* Counts in the backward program, because recomputation repeats ops of the forward and each choice counts once. */
+static void route_always(mega_graph *g, const instruction *op)
+{
+    if (updated_bias(g, op->in[ROUTE_BIAS]) == NULL) return;
+    instruction c = {.kind = OP_ROUTE_COUNT,
+                     .in = {[ROUTE_COUNT_CHOICE] = op->out[ROUTE_CHOICE]},
+                     .out = {mega_graph_gradient_tensor(g, op->in[ROUTE_BIAS])},
+                     .attr = {.group = g->tensor[op->in[ROUTE_BIAS]].shape.dim[0]}};
+    mega_graph_emit(g, &c);
+}
+
 const op_row mega_op_row_route = {
-    OP_ROW(route, 2, 3, route), .optional_in = 1u << ROUTE_BIAS, .shape = route_shape, .gradient = route_gradient,
+    OP_ROW(route, 2, 3, route),
+    .optional_in = 1u << ROUTE_BIAS,
+    .shape = route_shape,
+    .gradient = route_gradient,
+    .always = route_always,
     .members = MEMBERS(OUT(route, choice, ROUTE_CHOICE), OUT(route, weight, ROUTE_WEIGHT),
                        OUT(route, share, ROUTE_SHARE), IN(route, logits, ROUTE_LOGITS), IN(route, bias, ROUTE_BIAS),
                        DIM(route, rows, ROUTE_LOGITS, 0), DIM(route, experts, ROUTE_LOGITS, 1),
@@ -324,3 +367,18 @@ const op_row mega_op_row_route_z_grad = {
                        IN(route_z_grad, logits, ROUTE_Z_GRAD_LOGITS), DIM(route_z_grad, rows, ROUTE_Z_GRAD_LOGITS, 0),
                        DIM(route_z_grad, experts, ROUTE_Z_GRAD_LOGITS, 1),
                        DTYPE(route_z_grad, logits_dtype, ROUTE_Z_GRAD_LOGITS))};
+
+/* ---- route_count: in choice [T, k] i32; out counts [E] acc, E of attr.group ---- */
+
+static mega_status route_count_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_check_dims(g, op, ROUTE_COUNT_CHOICE, "choice", MEGA_I32, 2));
+    out[0] = mega_shape_1d(g->acc, op->attr.group);
+    return MEGA_OK;
+}
+
+const op_row mega_op_row_route_count = {
+    OP_ROW(route_count, 1, 1, route_count), .accumulates = 1u << 0, .shape = route_count_shape,
+    .members = MEMBERS(OUT(route_count, counts, 0), IN(route_count, choice, ROUTE_COUNT_CHOICE),
+                       DIM(route_count, rows, ROUTE_COUNT_CHOICE, 0), ATTR(route_count, experts, group),
+                       DIM(route_count, choices, ROUTE_COUNT_CHOICE, 1))};

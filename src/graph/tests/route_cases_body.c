@@ -52,6 +52,14 @@ static void route_sigmoid_of_groups(sketch *k)
     route_of(k, k->x, input_1d(k, "biases", k->g->acc, k->s.C), &o);
 }
 
+/* The counts of the choices are not a gradient; the test compares the fast kernel with the plain one. 16 bits have no
+ * such bias. */
+static void route_counted(sketch *k)
+{
+    const mega_route_options o = chosen_by(k, MEGA_ROUTE_SIGMOID, true);
+    route_of(k, k->x, k->g->dtype == k->g->acc ? param(k, "choice_bias") : mega_none(), &o);
+}
+
 static void route_weights_alone(sketch *k)
 {
     const mega_route_options o = chosen_by(k, MEGA_ROUTE_SIGMOID, false);

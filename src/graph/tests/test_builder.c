@@ -270,6 +270,9 @@ static void buffers_and_dimensions_of_files_are_checked(void **state)
     expect_wrong(&(mega_param_options){.is_buffer = true, .buffer_momentum = 0.1}, "0.1 of groups of 0 samples");
     expect_wrong(&(mega_param_options){.is_buffer = true, .buffer_momentum = 1.5, .buffer_samples = 1},
                  "buffer_momentum 1.5");
+    expect_wrong(&(mega_param_options){.buffer_rate = 0.1, .buffer_choices = 1},
+                 "buffer_rate 0.1 of 1 choices; expected");
+    expect_wrong(&(mega_param_options){.is_buffer = true, .buffer_rate = -1, .buffer_choices = 1}, "buffer_rate -1");
     expect_wrong(&(mega_param_options){.lr_scale = -1}, "parameter m.w: lr_scale -1; expected a factor above 0");
     expect_wrong(&(mega_param_options){.file_dims = 3, .file_dim = {F, 2, C}},
                  "parameter m.w: 3 file_dims, [12, 2, 8, 0]; expected 1 to 4 that hold its 96 elements");

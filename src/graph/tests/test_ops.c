@@ -104,6 +104,7 @@ static const op_case cases[] = {
     {"route_softmax_normalized", route_softmax_normalized, true, false, true, false},
     {"route_of_chosen", route_of_chosen, true, false, true, false},
     {"route_sigmoid_of_groups", route_sigmoid_of_groups, true, false, true, false},
+    {"route_counted", route_counted, true, false, true, false},
     {"route_weights_alone", route_weights_alone, true, false, true, false},
     {"route_jitter", route_jitter, true, false, true, false},
     {"route_balance", route_balance, true, false, true, false},
@@ -155,6 +156,19 @@ static void declare_running(mega_params *p, const char *name)
     need(mega_params_add(p, &r, NULL));
 }
 
+static void declare_choice_bias(mega_params *p, int64_t experts)
+{
+    mega_param r = {.name = "choice_bias",
+                    .num_dims = 1,
+                    .shape = {experts},
+                    .true_shape = {experts},
+                    .init = MEGA_INIT_ZERO,
+                    .is_buffer = true,
+                    .buffer_rate = 0.1,
+                    .buffer_choices = experts < 3 ? experts : 3};
+    need(mega_params_add(p, &r, NULL));
+}
+
 static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype dtype)
 {
     mega_params *p = NULL;
@@ -177,6 +191,7 @@ static mega_params *make_params(const mega_layout *layout, sizes s, mega_dtype d
     declare(p, "channel_bias", 3, 0);
     declare_running(p, "running_mean");
     declare_running(p, "running_var");
+    declare_choice_bias(p, s.C);
     need(mega_params_place(p, dtype, 0));
     need(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS | MEGA_PARAMS_GRADS));
     need(mega_params_initialize(p, 17));

@@ -257,6 +257,8 @@ static void mixtures_of_options_have_families(void **state)
     expect_family("megalith_gpt", &o);
     o.moe_router_num_groups = 3, o.moe_router_group_topk = 2;
     expect_family("megalith_gpt", &o);
+    o.moe_router_enable_expert_bias = true;
+    expect_family("megalith_gpt", &o);
     o = mixture(), o.swiglu = false, o.normalization = "LayerNorm", o.position_embedding_type = "learned_absolute",
     o.add_position_embedding = true;
     expect_family("megalith_gpt", &o);
@@ -318,6 +320,8 @@ static void wrong_mixtures_are_refused(void **state)
     expect_refused(&o, "--moe-router-topk 7 of --num-experts 6: expected at most all of them");
     o = mixture(), o.moe_router_topk = 1;
     expect_refused(&o, "give --moe-router-pre-softmax");
+    o = mixture(), o.moe_router_enable_expert_bias = true;
+    expect_refused(&o, "give --moe-router-score-function sigmoid");
     o = mixture(), o.add_bias_linear = true;
     expect_refused(&o, "give --disable-bias-linear");
     o = mixture(), o.moe_router_num_groups = 3;

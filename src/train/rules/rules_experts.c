@@ -52,19 +52,40 @@ static void experts_check_init_from(mega_train_options *cfg)
                              option);
 }
 
+/* Choices are counted in fp32, which holds whole numbers up to this one. */
+static void experts_check_counts(const mega_train_options *cfg)
+{
+    const int64_t most = 1 << 24, samples = cfg->engine.optim.global_batch_size, length = cfg->seq_length;
+    if (samples > 0 && length > most / samples)
+        mega_options_problem(cfg->engine.options, MEGA_ERR_UNSUPPORTED,
+                             "--moe-router-enable-expert-bias: choices of %lld samples of %lld tokens a step are not "
+                             "counted exactly in fp32; expected at most %lld tokens a step",
+                             (long long)samples, (long long)length, (long long)most);
+}
+
 /* A folder of --load or --config_name says itself whether it has experts. */
 void mega_train_rule_experts(mega_train_options *cfg)
 {
-    static const char *const of_experts[] = {
-        "moe_ffn_hidden_size",       "moe_layer_freq",         "moe_router_topk",
-        "moe_router_score_function", "moe_router_pre_softmax", "moe_router_topk_scaling_factor",
-        "moe_router_num_groups",     "moe_router_group_topk",  "moe_router_load_balancing_type",
-        "moe_aux_loss_coeff",        "moe_z_loss_coeff",       "moe_input_jitter_eps",
-        "moe_buffer_factor"};
+    static const char *const of_experts[] = {"moe_ffn_hidden_size",
+                                             "moe_layer_freq",
+                                             "moe_router_topk",
+                                             "moe_router_score_function",
+                                             "moe_router_pre_softmax",
+                                             "moe_router_topk_scaling_factor",
+                                             "moe_router_num_groups",
+                                             "moe_router_group_topk",
+                                             "moe_router_load_balancing_type",
+                                             "moe_aux_loss_coeff",
+                                             "moe_z_loss_coeff",
+                                             "moe_input_jitter_eps",
+                                             "moe_router_enable_expert_bias",
+                                             "moe_router_bias_update_rate",
+                                             "moe_buffer_factor"};
     mega_options *o = cfg->engine.options;
     const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
     if (cfg->model.num_experts > 1) experts_refuse_others(o);
     if (cfg->begins_mixture) experts_check_init_from(cfg);
+    if (cfg->model.moe_router_enable_expert_bias) experts_check_counts(cfg);
     for (size_t i = 0; i < MEGA_COUNT(of_experts) && cfg->model.num_experts <= 1 && !is_of_folder; i++)
         if (mega_options_is_given(o, of_experts[i]))
             mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));

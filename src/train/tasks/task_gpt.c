@@ -124,7 +124,8 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
 
 static void warn_of_no_experts(const mega_train_options *cfg, const char *folder)
 {
-    static const char *const of_routers[] = {"moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_input_jitter_eps"};
+    static const char *const of_routers[] = {"moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_input_jitter_eps",
+                                             "moe_router_bias_update_rate"};
     for (size_t i = 0; i < MEGA_COUNT(of_routers); i++)
         if (mega_options_is_given(cfg->engine.options, of_routers[i]))
             mega_warn("--load %s: it has no experts, so that %s has no effect", folder,
@@ -245,7 +246,8 @@ void task_gpt_name_others(const mega_train_options *cfg, const mega_network_shap
                    {"moe_router_pre_softmax", e->normalized == f->normalized},
                    {"moe_router_topk_scaling_factor", scale == (f->scale > 0.0 ? f->scale : 1.0)},
                    {"moe_router_num_groups", e->groups == f->groups},
-                   {"moe_router_group_topk", e->chosen_groups == f->chosen_groups}};
+                   {"moe_router_group_topk", e->chosen_groups == f->chosen_groups},
+                   {"moe_router_enable_expert_bias", f->choice_bias}};
     for (size_t i = 0; i < MEGA_COUNT(options); i++)
         if (!options[i].agrees && mega_options_is_given(cfg->engine.options, options[i].dest))
             mega_buffer_printf(out, "%s%s", out->size > 0 ? ", " : "",

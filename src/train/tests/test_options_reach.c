@@ -37,6 +37,7 @@ typedef struct check {
 #define YARN ROPE "--rope-type yarn "
 #define LLAMA ROPE "--disable-bias-linear --swiglu "
 #define MOE ROPE "--disable-bias-linear --num-experts 8 "
+#define BIAS "--moe-router-score-function sigmoid --moe-router-enable-expert-bias "
 #define GROUPS "--moe-router-pre-softmax --moe-router-topk 4 --moe-router-num-groups 4 --moe-router-group-topk 2"
 
 static const check checks[] = {
@@ -115,6 +116,9 @@ static const check checks[] = {
     REACHES("moe-router-load-balancing-type", MOE "--moe-router-load-balancing-type seq_aux_loss", 1, gpt.router.group),
     REACHES("moe-aux-loss-coeff", MOE "--moe-aux-loss-coeff 0.02", 0.02, gpt.router.balance),
     REACHES("moe-z-loss-coeff", MOE "--moe-z-loss-coeff 0.003", 0.003, gpt.router.z),
+    REACHES("moe-router-enable-expert-bias", MOE BIAS, 1, gpt.net.experts.choice_bias),
+    REACHES("moe-router-enable-expert-bias", MOE BIAS, 0.001, gpt.router.bias_rate),
+    REACHES("moe-router-bias-update-rate", MOE BIAS "--moe-router-bias-update-rate 0.02", 0.02, gpt.router.bias_rate),
     REACHES("moe-buffer-factor", MOE "--moe-buffer-factor 1.25", 1.25, gpt.expert_buffer),
     REACHES("moe-input-jitter-eps", MOE "--moe-input-jitter-eps 0.04", 0.04, gpt.router.jitter),
     REACHES("embed-layernorm", "--position-embedding-type alibi --embed-layernorm", 1, gpt.net.embedding_norm),

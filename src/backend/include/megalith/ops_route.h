@@ -15,7 +15,8 @@
     X(route_balance_grad)     \
     X(route_z)                \
     X(route_z_grad)           \
-    X(route_load)
+    X(route_load)             \
+    X(route_count)
 
 #define MEGA_OPS_ROUTE(X)                     \
     X(ROUTE, route)                           \
@@ -25,7 +26,8 @@
     X(ROUTE_BALANCE_GRAD, route_balance_grad) \
     X(ROUTE_Z, route_z)                       \
     X(ROUTE_Z_GRAD, route_z_grad)             \
-    X(ROUTE_LOAD, route_load)
+    X(ROUTE_LOAD, route_load)                 \
+    X(ROUTE_COUNT, route_count)
 
 /* choice[t] are the k experts of token t with the largest keys, in descending order of the keys, and weight[t] their
  * weights, with s = score of options, C = the chosen experts and z = the logits:
@@ -130,6 +132,14 @@ typedef struct mega_route_load_args {
     int64_t groups, experts;
 } mega_route_load_args;
 
+/* counts[e] += how many of the choices are expert e: whole numbers, so that sums of them are exact in any order. */
+typedef struct mega_route_count_args {
+    mega_kernel_head head;
+    void *counts;          /* [E] acc */
+    const int32_t *choice; /* [T, k] */
+    int64_t rows, experts, choices;
+} mega_route_count_args;
+
 /* Results of mega_op_route and mega_op_route_balance, with the shapes above. The choice, the fractions and what
  * mega_op_route_load returns have no gradient. */
 typedef struct mega_route_result {
@@ -143,7 +153,8 @@ typedef struct mega_route_load_result {
 } mega_route_load_result;
 
 /* logits [T, E] of type dtype or acc, such as mega_op_wide_linear returns; bias [E] acc, a tensor that is not trained,
- * or mega_none(). */
+ * or mega_none(). If it is a buffer with a buffer_rate (mega_param_options), the backward program adds the counts of
+ * the choices (mega_route_count_args) where a parameter would have its gradient, even if no loss depends on them. */
 mega_route_result mega_op_route(mega_graph *g, mega_tensor logits, mega_tensor bias, const mega_route_options *options);
 /* x [T, C]; returns x if jitter is 0. */
 mega_tensor mega_op_route_jitter(mega_graph *g, mega_tensor x, double jitter, uint32_t site, mega_tensor sample_id,

@@ -113,6 +113,18 @@ typedef struct mega_running_args {
     const mega_update_block *block; /* or NULL */
 } mega_running_args;
 
+/* y += rate * sign(mean - x), in double, and rounded once: a bias of the choice of experts (Wang et al. 2024, "Auxiliary-
+ * Loss-Free Load Balancing"), where x has how often each expert was chosen in a step. x, y [count] acc; weight [count]
+ * head.dtype receives the rounded y, or is NULL. */
+typedef struct mega_choice_bias_args {
+    mega_kernel_head head;
+    void *y, *weight /* or NULL */;
+    const void *x;
+    int64_t count;
+    double rate, mean;
+    const mega_update_block *block; /* or NULL */
+} mega_choice_bias_args;
+
 /* Of |x|: sums[0] += squares, sums[1] += sizes, sums[2] += roots, sums[3] = the largest of it and of all; a NaN stays.
  * Taken in pieces of 16,384 elements, which are added in order. x [count] acc. */
 typedef struct mega_state_sums_args {
@@ -159,8 +171,8 @@ typedef struct mega_polynomial_args {
 #define MEGA_KERNELS_OPTIMIZERS(X) \
     X(amsgrad) X(one_bit_momentum) X(one_bit) X(nesterov) X(adagrad) X(lion) X(ademamix) X(schedule_free) \
     X(lamb_step) X(muon_momentum) X(muon_step) \
-    X(numbers) X(lamb_moments) X(lamb_ratio) X(exchange) X(running) X(state_sums) \
-    X(matrix_squares) X(matrix_scale) X(mirror) X(polynomial)
+    X(numbers) X(lamb_moments) X(lamb_ratio) X(exchange) X(running) X(choice_bias) \
+    X(state_sums) X(matrix_squares) X(matrix_scale) X(mirror) X(polynomial)
 /* clang-format on */
 
 #endif

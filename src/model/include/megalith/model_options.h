@@ -30,9 +30,9 @@ typedef struct mega_model_options {
     int64_t num_experts, moe_ffn_hidden_size, moe_router_topk, moe_router_num_groups, moe_router_group_topk;
     const char *moe_init_from; /* folder of the dense model that it begins with; NULL: none */
     const char *moe_layer_freq, *moe_router_score_function, *moe_router_load_balancing_type;
-    bool moe_router_pre_softmax;
+    bool moe_router_pre_softmax, moe_router_enable_expert_bias;
     double moe_router_topk_scaling_factor, moe_aux_loss_coeff, moe_z_loss_coeff, moe_input_jitter_eps,
-        moe_buffer_factor;
+        moe_buffer_factor, moe_router_bias_update_rate;
 
     bool sequence_parallel;                                                      /* false if tp is 1 */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */

@@ -21,6 +21,7 @@ typedef struct mega_router_training {
     double balance, z; /* coefficients of the balance loss and of the z-loss of each layer (router.h) */
     int64_t group;     /* samples over which the balance loss is computed; 0: those of a micro-batch */
     double jitter;     /* of what a router reads; its experts read it without */
+    double bias_rate;  /* by which a step changes the bias of the choice (net.experts.choice_bias); 0: it is constant */
 } mega_router_training;
 
 typedef struct mega_transformer {

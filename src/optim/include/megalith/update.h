@@ -52,6 +52,7 @@ typedef struct mega_update_step {
     double lr, weight_decay;
     int64_t samples,
         expected_samples; /* of this step, over all ranks of dp; those for which ops scaled sums of buffers */
+    int64_t tokens;       /* positions of `samples`; read for biases of the choice of experts alone */
     /* written by MEGA_UPDATE_APPLY, alike on all ranks */
     mega_norm_result norm; /* of the gradients in memory */
     double grad_norm;      /* of the gradients */

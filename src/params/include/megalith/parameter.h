@@ -74,10 +74,12 @@ typedef struct mega_param {
     double lr_scale;   /* factor on the learning rate; 0 means 1 */
     /* Saved and loaded, but not optimized; it receives no gradient. If buffer_momentum > 0, ops accumulate the update
      * of a step in its gradient buffer: each group of buffer_samples samples replaces the fraction buffer_momentum of
-     * its value. */
+     * its value. If buffer_rate > 0, it is a bias of the choice of experts: ops count there how often each element was
+     * chosen in a step, each token making buffer_choices choices, and the element then grows by buffer_rate if that is
+     * below the mean, and falls by it if it is above. */
     bool is_buffer;
-    double buffer_momentum;
-    int64_t buffer_samples;
+    double buffer_momentum, buffer_rate;
+    int64_t buffer_samples, buffer_choices;
     bool is_frozen; /* not trained: no update, no moments, no gradient, left out of norms */
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
     bool joins_next; /* lies directly behind the parameter that is declared after it in memory, without a gap and in the
@@ -105,6 +107,12 @@ typedef struct mega_bucket {
     size_t grads_at; /* where its gradients, or this rank's slice of them, begin in their buffer, in bytes */
     bool has_grads;  /* false: of frozen parameters, which have no memory for gradients */
 } mega_bucket;
+
+/* Returns whether a step changes the buffer. */
+static inline bool mega_param_is_updated_buffer(const mega_param *r)
+{
+    return r->is_buffer && (r->buffer_momentum > 0 || r->buffer_rate > 0);
+}
 
 /* Returns whether the optimizer updates the parameter. */
 static inline bool mega_param_is_trained(const mega_param *r)
