@@ -1,5 +1,5 @@
-/* The balance loss, by a block an expert of a group, its gradient, how evenly experts are used, by a thread a group, and
- * how often each is chosen, by a block an expert (ops_route.h). All numbers are F32, whatever the type of the call
+/* The balance loss, by a block an expert of a group, its gradient, how evenly experts are used, by a thread a group,
+ * and how often each is chosen, by a block an expert (ops_route.h). All numbers are F32, whatever the type of the call
  * is. */
 #include "functions.h"
 

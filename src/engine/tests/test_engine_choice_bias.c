@@ -124,7 +124,7 @@ static void train(mega_engine *e, int steps, double bias[EXPERTS], double tolera
     }
 }
 
-/* For any micro-batch size, also where the choices are computed again in the backward; an evaluation changes nothing. */
+/* For any micro-batch size, also where choices are computed again in the backward; an evaluation changes nothing. */
 static void a_step_updates_by_its_counts(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void a_step_updates_by_its_counts(void **state)
         }
 }
 
-/* The caller ends a step after a different number of micro-batches than the settings have: the mean is that of these. */
+/* The caller ends a step after another number of micro-batches than the settings have: the mean is that of these. */
 static void steps_of_any_number_of_micro_batches(void **state)
 {
     (void)state;

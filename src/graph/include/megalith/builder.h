@@ -115,8 +115,8 @@ typedef struct mega_param_options {
     bool is_buffer;       /* saved and loaded but not optimized, such as running statistics; it has no gradient */
     double buffer_momentum; /* running statistics: the fraction that each group of buffer_samples samples replaces */
     int64_t buffer_samples; /* in a step; momentum 0: the buffer is constant */
-    /* a bias of the choice of experts, one element an expert: each step adds buffer_rate to those that fewer tokens than
-     * the mean chose, and subtracts it from those that more did. buffer_choices: choices of a token */
+    /* a bias of the choice of experts, one element an expert: each step adds buffer_rate to those that fewer tokens
+     * than the mean chose, and subtracts it from those that more did. buffer_choices: choices of a token */
     double buffer_rate;
     int64_t buffer_choices;
 } mega_param_options;
