@@ -1868,6 +1868,7 @@ class mega_router_result(_Struct):
         ("choice", mega_tensor),
         ("weight", mega_tensor),
         ("share", mega_tensor),
+        ("dropped", mega_tensor),
         ("is_gathered", c_bool),
     ]
 
@@ -1898,12 +1899,22 @@ mega_router_z_loss = _function(
 # ---- experts.h ----
 
 
+class mega_expert_capacity(_Struct):
+    _fields_ = [
+        ("factor", c_double),
+        ("least", c_int64),
+        ("group", c_int64),
+        ("by_position", c_bool),
+    ]
+
+
 class mega_moe_options(_Struct):
     _fields_ = [
         ("num_experts", c_int64),
         ("router", mega_router_options),
         ("router_name", c_char_p),
         ("buffer_factor", c_double),
+        ("capacity", mega_expert_capacity),
     ]
 
 

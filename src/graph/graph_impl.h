@@ -148,8 +148,10 @@ typedef struct op_attr {
     int32_t ignored; /* of labels: the one that counts for no row, which may be a class */
     int64_t rows;  /* masked_sum without a mask: number of rows; rows_grad: rows of the result; expert_linear: rows that
                      its cost counts */
-    int64_t group; /* mean_rows, batch_norm, route_balance: rows per group; route_count: experts */
-    int64_t experts;      /* expert_order: number of experts */
+    int64_t group; /* mean_rows, batch_norm, route_balance, route_capacity: rows per group; route_count: experts */
+    int64_t experts;      /* expert_order, route_capacity: number of experts */
+    int64_t capacity;     /* route_capacity: choices that an expert keeps */
+    bool by_position;     /* route_capacity: the first ones, not those with the largest weights */
     int64_t ranks, round; /* expert_send, expert_received: `rows` for each rank, in this round */
     int64_t rank;         /* expert_received: this one */
     mega_attention_shape attention;

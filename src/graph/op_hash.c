@@ -37,7 +37,7 @@ static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
         u->group,         r->heads,       r->head_dim,   r->rotated,     r->interleaved,  r->inverse,
         a->plus_one,      a->gate_second, s->keys,       s->is_ring,     u->bias_buckets, u->bias_distance,
         u->bias_one_side, o->score,       o->choices,    o->normalized,  o->groups,       o->chosen_groups,
-        o->group_best,    a->experts,     a->ranks,      a->round};
+        o->group_best,    a->experts,     a->ranks,      a->round,       a->capacity,     a->by_position};
     const double real[] = {a->eps,     a->p,     a->factor, s->scale, s->dropout, u->softcap, (double)r->factor,
                            o->epsilon, o->scale, a->limit,  a->alpha};
     if (r->frequency != NULL) hash = mega_hash64(hash, r->frequency, (size_t)(r->rotated / 2) * sizeof *r->frequency);

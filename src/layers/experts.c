@@ -111,6 +111,45 @@ static mega_router_result moe_route(const mega_builder *b, const char *name, meg
     return r;
 }
 
+/* What a layer computes, over ranks in rounds: rows x of the tokens, by experts, whose results y are added with these
+ * weights. */
+typedef struct moe_layer {
+    mega_tensor x, choice, weight, firsts;
+    mega_expert_places order; /* of all experts */
+    int64_t most;             /* rows of an expert; 0: there may be one of each token */
+    mega_expert_rounds rounds;
+    mega_expert_function *expert;
+    const void *self;
+} moe_layer;
+
+/* How many choices each expert keeps, of a group of so many tokens, as Megatron-core and DeepSpeed count them. */
+static int64_t moe_capacity(const mega_moe_options *o, int64_t tokens, int64_t choices)
+{
+    const mega_expert_capacity *c = &o->capacity;
+    const double wanted = ceil((double)(tokens * choices) / (double)o->num_experts * c->factor);
+    const double capacity = wanted < (double)c->least ? (double)c->least : wanted;
+    return capacity < (double)tokens ? (int64_t)capacity : tokens; /* no more can choose an expert */
+}
+
+/* Sets the choices that the experts compute, and which part is dropped. */
+static void moe_drop(const mega_builder *b, const char *name, const mega_moe_options *o, moe_layer *l,
+                     mega_router_result *r)
+{
+    const mega_expert_capacity *c = &o->capacity;
+    if (c->factor == 0.0 || b->mode != MEGA_TRAIN || mega_graph_status(b->graph) != MEGA_OK) return;
+    const int64_t tokens = mega_tensor_rows(b, r->choice), choices = mega_tensor_channels(b, r->choice);
+    const int64_t group = layer_group_tokens(b, name, c->group > 0 ? c->group : b->samples, tokens);
+    if (group == 0) return;
+    const mega_route_capacity rule = {.rows = group,
+                                      .experts = o->num_experts,
+                                      .capacity = moe_capacity(o, group, choices),
+                                      .by_position = c->by_position};
+    const mega_route_capacity_result kept = mega_op_route_capacity(b->graph, r->choice, r->weight, &rule);
+    l->choice = kept.kept;
+    l->most = tokens / group * rule.capacity;
+    r->dropped = kept.dropped;
+}
+
 static bool moe_is_described(const mega_builder *b, const char *name, const mega_moe_options *o,
                              mega_expert_function *expert)
 {
@@ -126,25 +165,17 @@ static bool moe_is_described(const mega_builder *b, const char *name, const mega
 
 /* ---- experts of other ranks ---- */
 
-/* What is computed in the rounds of a layer: rows x of the tokens, by experts, whose results y are added with these
- * weights. */
-typedef struct moe_layer {
-    mega_tensor x, choice, weight, firsts;
-    mega_expert_places order; /* of all experts */
-    mega_expert_rounds rounds;
-    mega_expert_function *expert;
-    const void *self;
-} moe_layer;
-
 /* The rows of a round are a multiple of this, so that they begin at whole vectors. */
 enum { ROUND_ROWS = 8 };
 
-/* Plans rounds for the worst case, that all tokens choose the experts of one rank, and as many of them as they can. */
-static mega_expert_rounds moe_rounds(const mega_builder *b, mega_tensor choice, const mega_moe_options *o)
+/* Plans rounds for the worst case, that all tokens choose the experts of one rank, and as many of them as they can and
+ * as these have room for. */
+static mega_expert_rounds moe_rounds(const mega_builder *b, const moe_layer *l, const mega_moe_options *o)
 {
     const mega_axis *ep = &b->layout->ep;
-    const int64_t tokens = mega_tensor_rows(b, choice), slots = mega_tensor_channels(b, choice);
-    const int64_t own = o->num_experts / ep->size, most = tokens * (slots < own ? slots : own);
+    const int64_t tokens = mega_tensor_rows(b, l->choice), slots = mega_tensor_channels(b, l->choice);
+    const int64_t own = o->num_experts / ep->size, chosen = tokens * (slots < own ? slots : own);
+    const int64_t most = l->most > 0 && l->most * own < chosen ? l->most * own : chosen;
     const double factor = o->buffer_factor == 0.0 ? 1.5 : o->buffer_factor;
     mega_expert_rounds r = {.ranks = ep->size, .rank = ep->rank, .experts = o->num_experts, .rows = most};
     const double wanted = factor * (double)tokens * (double)slots / ep->size;
@@ -184,7 +215,7 @@ static mega_tensor moe_over_ranks(const mega_builder *b, const moe_layer *l, con
     return sum;
 }
 
-static bool moe_fits_ranks(const mega_builder *b, const char *name, const mega_moe_options *o)
+static bool moe_fits(const mega_builder *b, const char *name, const mega_moe_options *o)
 {
     const int ep = experts_axis(b, o->num_experts).size;
     if (!(o->buffer_factor >= 0.0 && isfinite(o->buffer_factor)))
@@ -196,6 +227,12 @@ static bool moe_fits_ranks(const mega_builder *b, const char *name, const mega_m
                                         "%lld experts over %d ranks of ep; expected a multiple of the ranks "
                                         "(--expert-model-parallel-size)",
                                         (long long)o->num_experts, ep));
+    const mega_expert_capacity *c = &o->capacity;
+    if (!(c->factor >= 0.0 && isfinite(c->factor)) || c->least < 0 || c->least > INT32_MAX || c->group < 0)
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                        "capacity of factor %g, at least %lld, of groups of %lld samples; expected "
+                                        "numbers of 0 or more, and a factor of 0 for no capacity",
+                                        layer_shown(c->factor), (long long)c->least, (long long)c->group));
     return mega_graph_status(b->graph) == MEGA_OK;
 }
 
@@ -213,7 +250,7 @@ static mega_tensor moe_experts(const mega_builder *b, const mega_moe_options *o,
         return mega_op_expert_combine(g, y, l->weight, &l->order);
     }
     if (mega_graph_status(g) != MEGA_OK) return mega_none();
-    l->rounds = moe_rounds(b, l->choice, o);
+    l->rounds = moe_rounds(b, l, o);
     l->firsts = mega_op_gather_firsts(g, l->order.first, &b->layout->ep);
     return moe_over_ranks(b, l, &experts);
 }
@@ -224,11 +261,12 @@ mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, con
     mega_graph *g = b->graph;
     char router[2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
     if (out_router != NULL) *out_router = (mega_router_result){.is_gathered = false};
-    if (!moe_is_described(b, name, options, expert) || !moe_fits_ranks(b, name, options)) return mega_none();
+    if (!moe_is_described(b, name, options, expert) || !moe_fits(b, name, options)) return mega_none();
     snprintf(router, sizeof router, "%s.gate", name);
-    const mega_router_result r = moe_route(b, options->router_name != NULL ? options->router_name : router, x, options);
+    mega_router_result r = moe_route(b, options->router_name != NULL ? options->router_name : router, x, options);
     const mega_scope s = mega_scope_enter(g, "%s", name);
     moe_layer l = {.x = layer_to_cut_weights(b, x), .choice = r.choice, .expert = expert, .self = self};
+    moe_drop(b, name, options, &l, &r);
     /* The results of experts are partial sums over tp, so that the gradient of the weights is one too. With sequence
      * parallelism the gather of the logits adds it up. */
     l.weight = layer_has_slab(b) ? r.weight : mega_op_copy_to_group(g, r.weight, &b->layout->tp);

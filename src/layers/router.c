@@ -45,12 +45,11 @@ mega_router_result mega_router(const mega_builder *b, const char *name, mega_ten
     return mega_graph_status(b->graph) == MEGA_OK ? r : no_router;
 }
 
-/* Returns the tokens of a group of samples; 0, and records an error, if the micro-batch has no whole groups of them. */
-static int64_t group_tokens(const mega_builder *b, int64_t group_samples, int64_t tokens)
+int64_t layer_group_tokens(const mega_builder *b, const char *layer, int64_t group_samples, int64_t tokens)
 {
     if (group_samples >= 1 && b->samples % group_samples == 0 && tokens % b->samples == 0)
         return tokens / b->samples * group_samples;
-    mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, "mega_router_balance",
+    mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, layer,
                                     "groups of %lld samples in a micro-batch of %lld samples and %lld tokens; expected "
                                     "a divisor of the samples, and whole samples",
                                     (long long)group_samples, (long long)b->samples, (long long)tokens));
@@ -80,7 +79,8 @@ mega_router_balance_result mega_router_balance(const mega_builder *b, const mega
                                                int64_t group_samples, int64_t counted)
 {
     if (!has_losses(b, router, "mega_router_balance")) return no_balance;
-    const int64_t group = group_tokens(b, group_samples, mega_tensor_rows(b, router->share));
+    const int64_t group =
+        layer_group_tokens(b, "mega_router_balance", group_samples, mega_tensor_rows(b, router->share));
     if (group == 0) return no_balance;
     if (counted == 0) counted = mega_tensor_channels(b, router->choice);
     const mega_route_balance_result r = mega_op_route_balance(b->graph, router->share, router->choice, group, counted);

@@ -118,6 +118,8 @@ static void experts_add_losses(const mega_builder *b, const mega_transformer *m,
     if (t->z > 0.0) experts_add_mean(b, m, "z_loss", mega_router_z_loss(b, router, mega_none()), t->z);
     experts_add_mean(b, m, "fullest expert", r.fullest, 0.0);
     experts_add_mean(b, m, "emptiest expert", r.emptiest, 0.0);
+    if (router->dropped.id != 0)
+        experts_add_mean(b, m, "dropped choices", mega_op_weighted_sum(b->graph, router->dropped, mega_none()), 0.0);
     if (m->net.experts.count > 1) /* that of one expert is 0 over 0 */
         experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
 }
@@ -146,7 +148,8 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
                                            .jitter = m->router.jitter,
                                            .weight = block_from_residual(m, true).weight},
                                 .router_name = block_names(m)->router,
-                                .buffer_factor = m->expert_buffer};
+                                .buffer_factor = m->expert_buffer,
+                                .capacity = m->capacity};
     mega_router_result router;
     if (e->jitter > 0.0) x = mega_router_jitter(b, "experts.jitter", x, e->jitter);
     const mega_tensor routed = mega_moe(b, "experts", x, &o, block_expert, m, &router);

@@ -24,12 +24,21 @@ static mega_router_training router_training_of(const mega_model_options *o)
                                       o->moe_router_enable_expert_bias ? or_zero(o->moe_router_bias_update_rate) : 0.0};
 }
 
+static mega_expert_capacity capacity_of(const mega_model_options *o)
+{
+    const char *policy = o->moe_token_drop_policy;
+    return (mega_expert_capacity){.factor = or_zero(o->moe_expert_capacity_factor),
+                                  .least = o->moe_min_capacity,
+                                  .by_position = policy != NULL && strcmp(policy, "position") == 0};
+}
+
 mega_status mega_transformer_from_options(const mega_model_options *o, int64_t vocab, const mega_network_shape *net,
                                           mega_transformer *out)
 {
     *out = (mega_transformer){
         .num_layers = o->num_layers,
         .expert_buffer = o->moe_buffer_factor,
+        .capacity = capacity_of(o),
         .hidden = o->hidden_size,
         .ffn_hidden = o->ffn_hidden_size,
         .heads = o->num_attention_heads,

@@ -185,6 +185,83 @@ static void deepspeed_agrees(void **state)
     near("load", "entropy", entropy, 0.81127812445913283); /* 2 - 0.75 log2 3 */
 }
 
+/* A capacity of two drops one of the three tokens that chose expert 0: the last one, as DeepSpeed's gate by position
+ * does, or the one with the smallest weight, of equal ones the later. */
+static void capacities_drop(void **state)
+{
+    static const int32_t by_position[] = {0, 0, 1, -1}, by_weight[] = {0, -1, 1, 0}, of_equal[] = {0, 0, 1, -1};
+    static const double logits[] = {2, 0, 1, 0, 0, 1, 3, 0}, equal[] = {0.5, 0.5, 0.5, 0.5};
+    double weight[4], share[8], dropped;
+    int32_t choice[4], kept[4];
+    (void)state;
+    const mega_route_args a = {head, choice, weight, share,    logits,
+                               NULL, 4,      2,      MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
+    mega_plain_route.run(NULL, &a);
+    mega_route_capacity_args c = {head, kept, &dropped, choice, weight, 1, 4, 2, 1, 2, true};
+    mega_plain_route_capacity.run(NULL, &c);
+    assert_memory_equal(kept, by_position, sizeof kept);
+    assert_true(dropped == 0.25);
+    c.by_position = false;
+    mega_plain_route_capacity.run(NULL, &c);
+    assert_memory_equal(kept, by_weight, sizeof kept);
+    c.weight = equal;
+    mega_plain_route_capacity.run(NULL, &c);
+    assert_memory_equal(kept, of_equal, sizeof kept);
+    c.capacity = 3; /* as many as chose it */
+    mega_plain_route_capacity.run(NULL, &c);
+    assert_memory_equal(kept, choice, sizeof kept);
+    assert_true(dropped == 0);
+}
+
+/* Megatron-core's rule by a loop over experts: of the tokens that chose one, the `capacity` with the largest weights
+ * stay. */
+static void check_capacity(const double *weight, const int32_t *choice, int tokens, int choices, int capacity)
+{
+    int32_t kept[ALL];
+    bool stays[ALL] = {false};
+    double dropped;
+    int left = 0;
+    const mega_route_capacity_args a = {head,   kept,    &dropped, choice,   weight, 1,
+                                        tokens, EXPERTS, choices,  capacity, false};
+    mega_plain_route_capacity.run(NULL, &a);
+    for (int e = 0; e < EXPERTS; e++)
+        for (int turn = 0; turn < capacity; turn++) {
+            int best = -1;
+            for (int c = 0; c < tokens * choices; c++)
+                if (choice[c] == e && !stays[c] && (best < 0 || weight[c] > weight[best])) best = c;
+            if (best >= 0) stays[best] = true;
+        }
+    for (int c = 0; c < tokens * choices; c++) {
+        assert_int_equal(kept[c], stays[c] ? choice[c] : -1);
+        left += stays[c] ? 0 : 1;
+    }
+    assert_true(dropped == (double)left / (tokens * choices));
+}
+
+static void capacities_are_those_of_a_loop(void **state)
+{
+    enum { CHOICES = 3, MANY = ALL / CHOICES };
+    (void)state;
+    for (int draw = 0; draw < 50; draw++) {
+        float random[MANY * EXPERTS];
+        double logits[MANY * EXPERTS], weight[MANY * CHOICES], share[MANY * EXPERTS];
+        int32_t choice[MANY * CHOICES];
+        mega_kit_normal(random, MANY * EXPERTS, (uint32_t)draw);
+        for (int i = 0; i < MANY * EXPERTS; i++) logits[i] = (double)random[i] + (i % EXPERTS < 2 ? 1.0 : 0.0);
+        const mega_route_args a = {.head = head,
+                                   .choice = choice,
+                                   .weight = weight,
+                                   .share = share,
+                                   .logits = logits,
+                                   .rows = MANY,
+                                   .experts = EXPERTS,
+                                   .logits_dtype = MEGA_F64,
+                                   .options = {.choices = CHOICES, .normalized = true}};
+        mega_plain_route.run(NULL, &a);
+        for (int capacity = 1; capacity <= MANY; capacity++) check_capacity(weight, choice, MANY, CHOICES, capacity);
+    }
+}
+
 /* Ties go to the lower index, all experts may be chosen, and a row without numbers chooses the first experts. */
 static void ties_and_edges(void **state)
 {
@@ -213,6 +290,8 @@ int main(void)
         cmocka_unit_test(families_agree),
         cmocka_unit_test(deepspeed_agrees),
         cmocka_unit_test(ties_and_edges),
+        cmocka_unit_test(capacities_drop),
+        cmocka_unit_test(capacities_are_those_of_a_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,32 @@ static void check_route_count(mega_dtype type, int64_t rows, int64_t cols)
     check_run(&k, &mega_plain_route_count, &mega_cpu_route_count, &a, &a.head);
 }
 
+/* By weight and by position, all rows as one group and as three, also where nothing is dropped. Some weights are equal,
+ * of both signs, or no numbers. */
+static void check_route_capacity(mega_dtype type, int64_t rows, int64_t cols)
+{
+    static const struct {
+        int64_t groups, capacity;
+        bool by_position;
+    } forms[] = {{1, 3, false}, {3, 1, false}, {3, 2, true}, {1, 1000000, false}};
+    for (int i = 0; i < COUNT(forms); i++) {
+        check k = check_begin("route_capacity", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, i);
+        mega_route_capacity_args a = {.groups = rows == 0 ? 0 : forms[i].groups, .rows = rows};
+        a.experts = cols < 9 ? cols : 9, a.choices = cols < 5 ? cols : 5, a.by_position = forms[i].by_position,
+        a.capacity = forms[i].capacity;
+        const int64_t count = a.groups * rows * a.choices;
+        void *weight = check_input(&k, acc_type(&k), count);
+        for (int64_t c = 0; c < count; c += 4)
+            set_element(weight, acc_type(&k), c, c % 3 == 0 ? 0.25f : c % 3 == 1 ? 0.0f : -0.0f);
+        if (count > 1) set_element(weight, acc_type(&k), count - 1, NAN);
+        a.weight = weight;
+        a.choice = route_choices(&k, a.groups * rows, a.experts, a.choices);
+        a.kept = check_output_add(&k, "kept", MEGA_I32, count);
+        a.dropped = check_output_add(&k, "dropped", acc_type(&k), a.groups);
+        check_run(&k, &mega_plain_route_capacity, &mega_cpu_route_capacity, &a, &a.head);
+    }
+}
+
 static void check_route_z(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int wide = 0; wide < 2; wide++) {

@@ -120,15 +120,24 @@ static const struct layer_case {
     double factor;
     choices how;
     int exchanges_2, exchanges_4; /* of a forward on 2 and 4 ranks; 0: any number */
-} cases[] = {{"at random", 8, 2, 24, 0, AT_RANDOM, 0, 0},
-             {"small buffer", 8, 2, 24, 0.3, AT_RANDOM, 0, 0},
-             {"evenly", 8, 1, 32, 1, EVENLY, 2, 2},
-             {"all to one expert", 8, 1, 32, 1, ONE_FIRST, 4, 8},
-             {"one expert first, small buffer", 8, 3, 24, 0.3, ONE_FIRST, 0, 0},
-             {"an expert without tokens", 8, 2, 24, 1, ALL_BUT_ONE, 0, 0},
-             {"every expert", 4, 4, 8, 0, AT_RANDOM, 2, 2},
-             {"an expert a rank", 4, 2, 8, 0, AT_RANDOM, 0, 2},
-             {"one token", 8, 2, 1, 0, AT_RANDOM, 2, 2}};
+    mega_expert_capacity capacity;
+    int dropped; /* tokens of a rank that no expert computes; -1: any number */
+} cases[] = {{"at random", 8, 2, 24, 0, AT_RANDOM, 0, 0, {.factor = 0}, 0},
+             {"small buffer", 8, 2, 24, 0.3, AT_RANDOM, 0, 0, {.factor = 0}, 0},
+             {"evenly", 8, 1, 32, 1, EVENLY, 2, 2, {.factor = 0}, 0},
+             {"all to one expert", 8, 1, 32, 1, ONE_FIRST, 4, 8, {.factor = 0}, 0},
+             {"one expert first, small buffer", 8, 3, 24, 0.3, ONE_FIRST, 0, 0, {.factor = 0}, 0},
+             {"an expert without tokens", 8, 2, 24, 1, ALL_BUT_ONE, 0, 0, {.factor = 0}, 0},
+             {"every expert", 4, 4, 8, 0, AT_RANDOM, 2, 2, {.factor = 0}, 0},
+             {"an expert a rank", 4, 2, 8, 0, AT_RANDOM, 0, 2, {.factor = 0}, 0},
+             {"one token", 8, 2, 1, 0, AT_RANDOM, 2, 2, {.factor = 0}, 0},
+             {"a capacity", 8, 2, 24, 0.3, AT_RANDOM, 0, 0, {.factor = 0.75}, -1},
+             {"a capacity by position", 8, 2, 24, 0, AT_RANDOM, 0, 0, {.factor = 0.5, .by_position = true}, -1},
+             {"one expert first, a capacity", 8, 3, 24, 0, ONE_FIRST, 2, 2, {.factor = 1}, -1},
+             {"all to one expert, a capacity", 8, 1, 32, 1, ONE_FIRST, 2, 2, {.factor = 1}, 28},
+             {"all to one expert, at least seven", 8, 1, 32, 1, ONE_FIRST, 0, 0, {.factor = 0.1, .least = 7}, 25},
+             {"every expert, half of the tokens", 4, 4, 8, 0, AT_RANDOM, 0, 0, {.factor = 0.5, .by_position = true}, 4},
+             {"all to one expert, a wide capacity", 8, 1, 32, 1, ONE_FIRST, 4, 8, {.factor = 9}, 0}};
 
 typedef struct run {
     mega_layout *layout;
@@ -174,6 +183,7 @@ static void describe(run *r, const struct layer_case *c, mega_world *world)
     const mega_moe_options o = {
         .num_experts = experts,
         .buffer_factor = c->factor,
+        .capacity = c->capacity,
         .router = {.route = {.score = MEGA_ROUTE_SOFTMAX, .choices = c->slots, .normalized = true},
                    .choice_bias = mega_graph_input(b.graph, "choice_bias", r->dtype, 1, &experts)}};
     const mega_tensor y = mega_moe(&b, "moe", x, &o, expert, NULL, NULL);
@@ -265,6 +275,19 @@ static void check_exchanges(const struct layer_case *c, const run *r)
     exit(1);
 }
 
+/* Tokens that no expert computes have zeros. */
+static void check_dropped(const struct layer_case *c, const run *r)
+{
+    int zeros = 0;
+    for (int t = 0; t < c->tokens; t++) {
+        bool is_zero = true;
+        for (int i = 0; i < C; i++)
+            is_zero = is_zero && real(mega_program_tensor(r->program, "y", 0), r->dtype, (int64_t)t * C + i) == 0;
+        zeros += is_zero;
+    }
+    expect(c->dropped < 0 || zeros == c->dropped, "another number of tokens is dropped", c->name);
+}
+
 static void check_layer(const struct layer_case *c, mega_world *world, mega_dtype dtype)
 {
     static const char *const tensors[] = {"y", "dx"};
@@ -290,6 +313,7 @@ static void check_layer(const struct layer_case *c, mega_world *world, mega_dtyp
     expect(cost[0].forward_flops == cost[1].forward_flops && cost[0].backward_flops == cost[1].backward_flops,
            "the FLOPs are not those of one rank", c->name);
     check_exchanges(c, &many);
+    check_dropped(c, &many);
     close_run(&many);
     close_run(&one);
 }
@@ -301,9 +325,14 @@ static void check_refusals(mega_world *world)
         int64_t experts;
         double factor;
         const char *says;
-    } wrong[] = {{7, 0, "layer \"m\", moe: 7 experts over %d ranks of ep; expected a multiple of the ranks"},
-                 {8, -1, "layer \"m\", moe: buffer_factor -1; expected a number above 0, or 0 for 1.5"},
-                 {8, NAN, "layer \"m\", moe: buffer_factor nan; expected a number above 0"}};
+        mega_expert_capacity capacity;
+    } wrong[] = {
+        {7, 0, "layer \"m\", moe: 7 experts over %d ranks of ep; expected a multiple of the ranks", {.factor = 0}},
+        {8, -1, "layer \"m\", moe: buffer_factor -1; expected a number above 0, or 0 for 1.5", {.factor = 0}},
+        {8, NAN, "layer \"m\", moe: buffer_factor nan; expected a number above 0", {.factor = 0}},
+        {8, 0, "layer \"m\", moe: capacity of factor nan, at least 0, of", {.factor = NAN}},
+        {8, 0, "layer \"m\", moe: capacity of factor 1, at least -1, of", {.factor = 1, .least = -1}},
+        {8, 0, "moe: groups of 3 samples in a micro-batch of 1 samples", {.factor = 1, .group = 3}}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run r = {.dtype = MEGA_F64};
         char says[160];
@@ -312,8 +341,10 @@ static void check_refusals(mega_world *world)
         need(mega_params_create(r.layout, &r.params));
         mega_builder b = {.layout = r.layout, .samples = 1, .positions = 4, .path = "m"};
         need(mega_graph_create(r.dtype, r.params, r.layout, &b.graph));
-        const mega_moe_options o = {
-            .num_experts = wrong[i].experts, .buffer_factor = wrong[i].factor, .router = {.route = {.choices = 1}}};
+        const mega_moe_options o = {.num_experts = wrong[i].experts,
+                                    .buffer_factor = wrong[i].factor,
+                                    .capacity = wrong[i].capacity,
+                                    .router = {.route = {.choices = 1}}};
         mega_moe(&b, "moe", mega_graph_input(b.graph, "x", r.dtype, 2, dim), &o, expert, NULL, NULL);
         snprintf(says, sizeof says, wrong[i].says, ep.size);
         expect(mega_graph_status(b.graph) == MEGA_ERR_USAGE && strstr(mega_error_message(), says) != NULL, "a message",

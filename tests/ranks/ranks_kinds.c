@@ -271,7 +271,11 @@ static mega_transformer gpt_of_setting(const setting *s, bool alone)
     gpt.num_layers = 4;
     if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
     if (has_experts(s)) gpt.router = (mega_router_training){.balance = 0.1, .z = 0.01, .group = GROUP, .jitter = 0.1};
-    if (models[s->model].net == &experts) gpt.net.experts.jitter = 0.05;
+    if (models[s->model].net == &experts) {
+        gpt.net.experts.jitter = 0.05;
+        if (!mega_dtype_is_half(precisions[s->precision].dtype)) /* rounding decides which choices these drop */
+            gpt.capacity = (mega_expert_capacity){.factor = 1, .group = GROUP};
+    }
     gpt.attention_dropout = gpt.hidden_dropout = 0.1;
     gpt.recompute = !alone && s->recompute == 1 ? MEGA_TRANSFORMER_RECOMPUTE_FULL : MEGA_TRANSFORMER_RECOMPUTE_NONE;
     gpt.stage_chunks = alone ? 1 : s->chunks;

@@ -42,6 +42,24 @@ done <<END
 4 $ep 4 --zero-stage 3
 4 $ep 2 --tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2
 END
+
+# With capacities, too: what is dropped depends on the samples of a micro-batch alone.
+capacity="--moe-expert-capacity-factor 0.75 --moe-min-capacity 2"
+for policy in probs position; do
+    # shellcheck disable=SC2086
+    "${clm[@]}" $capacity --moe-token-drop-policy $policy >one.log 2>&1 || fail "$policy: $(tail -3 one.log)"
+    grep -oE 'dropped choices: [0-9.E+-]+' one.log >dropped.one
+    awk '{ if ($3 <= 0 || $3 >= 0.8) exit 1; n++ } END { exit n != 3 }' dropped.one || fail "$policy: $(cat dropped.one)"
+    for words in "$ep 2" "$ep 1 --zero-stage 2" "$ep 1 --tensor-model-parallel-size 2 --sequence-parallel"; do
+        # shellcheck disable=SC2086
+        ranks 2 "${clm[@]}" $capacity --moe-token-drop-policy $policy $words >many.log 2>&1 </dev/null ||
+            fail "$policy $words: $(grep -m 2 error many.log)"
+        paste <(numbers one.log) <(numbers many.log) | awk '
+            { d = $1 - $2; d = d < 0 ? -d : d; if (NF != 2 || d > 2e-5 * $1) exit 1; n++ } END { exit n != 12 }' ||
+            fail "$policy $words: $(paste <(numbers one.log) <(numbers many.log))"
+        grep -oE 'dropped choices: [0-9.E+-]+' many.log | cmp -s - dropped.one || fail "$policy $words: dropped choices"
+    done
+done
 refuses() { # WORDS RANKS OPTIONS…
     ranks "$2" "${clm[@]}" "${@:3}" >many.log 2>&1 </dev/null && fail "accepted: ${*:3}"
     grep -qF "$1" many.log || fail "${*:3}: $(grep -m 2 error many.log)"

@@ -277,6 +277,15 @@ CALL(route_balance, mega_route_balance_args)
 
 ONE(route_count, mega_route_count_args, by_rows("route_count", a->experts))
 
+/* A block has an expert of a group; another launch adds what the experts of a group drop. */
+CALL(route_capacity, mega_route_capacity_args)
+{
+    mega_cuda_call c = by_rows("route_capacity", a->groups * a->experts);
+    c.scratch = (size_t)(a->groups * a->experts) * sizeof(uint32_t);
+    add_launches(&c, by_numbers("route_capacity_total", a->groups));
+    return c;
+}
+
 /* Of a kernel of the columns of groups of rows, in chunks of the groups. Scratch has `sums` sums of each chunk, and
  * `more` numbers a column of each group. */
 static mega_cuda_call by_groups(const char *kernel, int64_t groups, int64_t rows, int64_t cols, int sums, int more)
@@ -482,6 +491,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(route_balance_grad, route_balance),
     ROW_OF(route_load, route_balance),
     ROW_OF(route_count, route_balance),
+    ROW(route_capacity),
     ROW(route_z),
     ROW_OF(route_z_grad, route_z),
     ROW(row_sum),

@@ -15,6 +15,8 @@ enum { ROUTE_BALANCE_GRAD_DLOSS, ROUTE_BALANCE_GRAD_FRACTION };
 enum { ROUTE_Z_GRAD_DLOSS, ROUTE_Z_GRAD_LOGITS };
 enum { ROUTE_LOAD_FULLEST, ROUTE_LOAD_EMPTIEST, ROUTE_LOAD_ENTROPY };
 enum { ROUTE_COUNT_CHOICE };
+enum { ROUTE_CAPACITY_CHOICE, ROUTE_CAPACITY_WEIGHT };
+enum { ROUTE_CAPACITY_KEPT, ROUTE_CAPACITY_DROPPED };
 
 /* ---- route: in logits [T, E] dtype or acc, bias [E] acc or none; out choice [T, k] i32, weight [T, k] acc, share
  *      [T, E] acc ---- */
@@ -321,6 +323,57 @@ const op_row mega_op_row_route_load = {
     .members = MEMBERS(OUT(route_load, fullest, ROUTE_LOAD_FULLEST), OUT(route_load, emptiest, ROUTE_LOAD_EMPTIEST),
                        OUT(route_load, entropy, ROUTE_LOAD_ENTROPY), IN(route_load, fraction, 0),
                        DIM(route_load, groups, 0, 0), DIM(route_load, experts, 0, 1))};
+
+/* ---- route_capacity: in choice [T, k] i32, weight [T, k] acc; out kept [T, k] i32, dropped [G] acc, with G groups of
+ *      attr.group tokens. Without a gradient. ---- */
+
+mega_route_capacity_result mega_op_route_capacity(mega_graph *g, mega_tensor choice, mega_tensor weight,
+                                                  const mega_route_capacity *options)
+{
+    instruction op = {.kind = OP_ROUTE_CAPACITY,
+                      .in = {[ROUTE_CAPACITY_CHOICE] = choice.id, [ROUTE_CAPACITY_WEIGHT] = weight.id},
+                      .attr = {.group = options->rows,
+                               .experts = options->experts,
+                               .capacity = options->capacity,
+                               .by_position = options->by_position,
+                               .what = "kept"}};
+    mega_graph_emit(g, &op);
+    if (g->status != MEGA_OK) return (mega_route_capacity_result){{0}, {0}};
+    return (mega_route_capacity_result){{op.out[ROUTE_CAPACITY_KEPT]}, {op.out[ROUTE_CAPACITY_DROPPED]}};
+}
+
+static mega_status route_capacity_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(mega_op_check_dims(g, op, ROUTE_CAPACITY_CHOICE, "choice", MEGA_I32, 2));
+    const int64_t rows = mega_op_in_dim(g, op, ROUTE_CAPACITY_CHOICE, 0), group = op->attr.group;
+    const int64_t k = mega_op_in_dim(g, op, ROUTE_CAPACITY_CHOICE, 1);
+    MEGA_TRY(mega_op_check_operand(g, op, ROUTE_CAPACITY_WEIGHT, "weight", mega_shape_2d(g->acc, rows, k)));
+    if (op->attr.experts < k || op->attr.experts > MEGA_ROUTE_EXPERTS)
+        return MEGA_MISTAKE("op route_capacity in \"%s\": %lld experts and %lld choices of a token; expected as many "
+                            "experts at least, and at most %d",
+                            op->scope, (long long)op->attr.experts, (long long)k, MEGA_ROUTE_EXPERTS);
+    if (group < 1 || rows % group != 0)
+        return MEGA_MISTAKE(
+            "op route_capacity in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor "
+            "of them",
+            op->scope, (long long)group, g->tensor[op->in[ROUTE_CAPACITY_CHOICE]].name, (long long)rows);
+    if (op->attr.capacity < 1 || mega_extent_mul(rows, k) > INT32_MAX)
+        return MEGA_MISTAKE("op route_capacity in \"%s\": a capacity of %lld, of %lld choices of each of %lld tokens; "
+                            "expected 1 or more, and fewer than 2^31 choices in all",
+                            op->scope, (long long)op->attr.capacity, (long long)k, (long long)rows);
+    out[ROUTE_CAPACITY_KEPT] = mega_shape_2d(MEGA_I32, rows, k);
+    out[ROUTE_CAPACITY_DROPPED] = mega_shape_1d(g->acc, rows / group);
+    return MEGA_OK;
+}
+
+const op_row mega_op_row_route_capacity = {
+    OP_ROW(route_capacity, 2, 2, route_capacity), .shape = route_capacity_shape,
+    .members =
+        MEMBERS(OUT(route_capacity, kept, ROUTE_CAPACITY_KEPT), OUT(route_capacity, dropped, ROUTE_CAPACITY_DROPPED),
+                IN(route_capacity, choice, ROUTE_CAPACITY_CHOICE), IN(route_capacity, weight, ROUTE_CAPACITY_WEIGHT),
+                GROUPS(route_capacity, groups, ROUTE_CAPACITY_CHOICE), ATTR(route_capacity, rows, group),
+                ATTR(route_capacity, experts, experts), DIM(route_capacity, choices, ROUTE_CAPACITY_CHOICE, 1),
+                ATTR(route_capacity, capacity, capacity), ATTR(route_capacity, by_position, by_position))};
 
 /* ---- route_z: in logits [T, E] dtype or acc; out loss [T] acc ---- */
 

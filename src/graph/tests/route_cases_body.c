@@ -95,6 +95,26 @@ static void route_balance_of_sigmoids(sketch *k)
     result(k, mega_op_route_balance(k->g, r.share, r.choice, k->s.T, o.choices).loss);
 }
 
+/* Dropped choices give neither a row nor a gradient: the weights and rows of the choices that stay, by weight in two
+ * groups where the rows can be cut, and by position in one. */
+static void route_capacity(sketch *k)
+{
+    mega_route_options o = chosen_by(k, MEGA_ROUTE_SIGMOID, true);
+    const mega_route_result r = mega_op_route(k->g, k->x, mega_none(), &o);
+    const mega_route_capacity two = {.rows = k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T, .experts = k->s.C, .capacity = 1};
+    const mega_route_capacity one = {.rows = k->s.T, .experts = k->s.C, .capacity = 2, .by_position = true};
+    const mega_route_capacity_result by_weight = mega_op_route_capacity(k->g, r.choice, r.weight, &two);
+    const mega_route_capacity_result first = mega_op_route_capacity(k->g, r.choice, r.weight, &one);
+    mega_graph_output(k->g, by_weight.kept, "kept");
+    mega_graph_output(k->g, by_weight.dropped, "dropped");
+    mega_graph_output(k->g, first.kept, "first");
+    const mega_expert_places at[2] = {mega_op_expert_order(k->g, by_weight.kept, k->s.C),
+                                      mega_op_expert_order(k->g, first.kept, k->s.C)};
+    const mega_tensor a = mega_op_expert_combine(k->g, mega_op_expert_rows(k->g, k->x, &at[0]), r.weight, &at[0]);
+    const mega_tensor b = mega_op_expert_combine(k->g, mega_op_expert_rows(k->g, k->x, &at[1]), r.weight, &at[1]);
+    result(k, mega_op_add(k->g, a, b));
+}
+
 /* The router's logits have three uses: weights, shares and the z-loss. */
 static void route_z(sketch *k)
 {

@@ -341,6 +341,37 @@ static void load_of_a_vector(const operands *o)
     mega_op_route_load(o->g, o->vector);
 }
 
+static void capacity_of(const operands *o, mega_tensor weight, int64_t rows, int64_t experts, int64_t capacity)
+{
+    const mega_route_capacity c = {.rows = rows, .experts = experts, .capacity = capacity};
+    mega_op_route_capacity(o->g, choices(o), weight, &c);
+}
+
+static mega_tensor weights_of_choices(const operands *o)
+{
+    return input(o->g, "weights", MEGA_F32, 2, 12, 2);
+}
+
+static void capacity_of_other_weights(const operands *o)
+{
+    capacity_of(o, o->other, 12, 4, 2);
+}
+
+static void capacity_of_uneven_groups(const operands *o)
+{
+    capacity_of(o, weights_of_choices(o), 5, 4, 2);
+}
+
+static void capacity_of_few_experts(const operands *o)
+{
+    capacity_of(o, weights_of_choices(o), 12, 1, 2);
+}
+
+static void capacity_of_nothing(const operands *o)
+{
+    capacity_of(o, weights_of_choices(o), 12, 4, 0);
+}
+
 static void rows_past_the_end(const operands *o)
 {
     mega_op_rows(o->g, o->x, INT64_MAX, 2);
@@ -439,6 +470,10 @@ static const struct mistake {
     {"balance_of_three_choices", balance_of_three_choices, "the first 3 of 2 choices are counted; expected 1 to 2"},
     {"balance_of_other_rows", balance_of_other_rows, "choice is choices [12, 2] i32; expected [3, 2] i32"},
     {"z_of_labels", z_of_labels, "logits is labels [12] i32; expected 2 dimensions of f32"},
+    {"capacity_of_other_weights", capacity_of_other_weights, "weight is other [12, 4] f32; expected [12, 2] f32"},
+    {"capacity_of_uneven_groups", capacity_of_uneven_groups, "groups of 5 rows of choices, which has 12"},
+    {"capacity_of_few_experts", capacity_of_few_experts, "1 experts and 2 choices of a token; expected as many"},
+    {"capacity_of_nothing", capacity_of_nothing, "a capacity of 0, of 2 choices of each of 12 tokens; expected 1"},
     {"load_of_a_vector", load_of_a_vector, "fraction is vector [3] f32; expected 2 dimensions of f32"},
     {"rows_past_the_end", rows_past_the_end, "of x in \"\", which has 12"},
 };

@@ -7,15 +7,14 @@
 /* Names that change nothing where there are no experts, and what to do where there are. */
 static void experts_refuse_others(mega_options *o)
 {
-    static const char *const all_tokens = "no token is dropped, whatever an expert gets; leave it out";
     const struct {
         const char *dest, *remedy;
     } other[] = {{"topk", "give --moe-router-topk"},
                  {"expert_interval", "say which layers have experts with --moe-layer-freq"},
                  {"moe_loss_coeff", "give --moe-aux-loss-coeff"},
-                 {"moe_train_capacity_factor", all_tokens},
-                 {"moe_eval_capacity_factor", all_tokens},
-                 {"moe_min_capacity", all_tokens},
+                 {"moe_train_capacity_factor",
+                  "give --moe-expert-capacity-factor, and with --moe-token-drop-policy which choices are dropped"},
+                 {"moe_eval_capacity_factor", "an evaluation drops no choice; leave it out"},
                  {"moe_*", "leave it out"}};
     for (size_t i = 0; i < MEGA_COUNT(other); i++)
         if (mega_options_is_given(o, other[i].dest))
@@ -80,7 +79,9 @@ void mega_train_rule_experts(mega_train_options *cfg)
                                              "moe_input_jitter_eps",
                                              "moe_router_enable_expert_bias",
                                              "moe_router_bias_update_rate",
-                                             "moe_buffer_factor"};
+                                             "moe_buffer_factor",
+                                             "moe_expert_capacity_factor"};
+    static const char *const of_capacities[] = {"moe_token_drop_policy", "moe_min_capacity"};
     mega_options *o = cfg->engine.options;
     const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
     if (cfg->model.num_experts > 1) experts_refuse_others(o);
@@ -89,4 +90,8 @@ void mega_train_rule_experts(mega_train_options *cfg)
     for (size_t i = 0; i < MEGA_COUNT(of_experts) && cfg->model.num_experts <= 1 && !is_of_folder; i++)
         if (mega_options_is_given(o, of_experts[i]))
             mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));
+    for (size_t i = 0; i < MEGA_COUNT(of_capacities); i++)
+        if (mega_options_is_given(o, of_capacities[i]) && !mega_options_is_given(o, "moe_expert_capacity_factor"))
+            mega_options_warn(o, "%s has no effect without --moe-expert-capacity-factor",
+                              mega_options_origin(o, of_capacities[i]));
 }

@@ -125,7 +125,7 @@ void task_gpt_compare(const mega_task_model *m, const mega_model_shape *stored, 
 static void warn_of_no_experts(const mega_train_options *cfg, const char *folder)
 {
     static const char *const of_routers[] = {"moe_aux_loss_coeff", "moe_z_loss_coeff", "moe_input_jitter_eps",
-                                             "moe_router_bias_update_rate"};
+                                             "moe_router_bias_update_rate", "moe_expert_capacity_factor"};
     for (size_t i = 0; i < MEGA_COUNT(of_routers); i++)
         if (mega_options_is_given(cfg->engine.options, of_routers[i]))
             mega_warn("--load %s: it has no experts, so that %s has no effect", folder,

@@ -16,7 +16,8 @@
     X(route_z)                \
     X(route_z_grad)           \
     X(route_load)             \
-    X(route_count)
+    X(route_count)            \
+    X(route_capacity)
 
 #define MEGA_OPS_ROUTE(X)                     \
     X(ROUTE, route)                           \
@@ -27,7 +28,8 @@
     X(ROUTE_Z, route_z)                       \
     X(ROUTE_Z_GRAD, route_z_grad)             \
     X(ROUTE_LOAD, route_load)                 \
-    X(ROUTE_COUNT, route_count)
+    X(ROUTE_COUNT, route_count)               \
+    X(ROUTE_CAPACITY, route_capacity)
 
 /* choice[t] are the k experts of token t with the largest keys, in descending order of the keys, and weight[t] their
  * weights, with s = score of options, C = the chosen experts and z = the logits:
@@ -140,8 +142,22 @@ typedef struct mega_route_count_args {
     int64_t rows, experts, choices;
 } mega_route_count_args;
 
+/* The choices that experts with a capacity compute: in each group of `rows` consecutive tokens an expert keeps at most
+ * `capacity` of those that chose it, the ones with the largest weights and of equal ones the earlier; or by position
+ * the first ones. kept[c] is choice[c], or -1 if it is dropped; dropped[g] is the part of the choices of group g that
+ * is dropped. A weight that is not a number counts as the smallest. The choices are those of `route`. */
+typedef struct mega_route_capacity_args {
+    mega_kernel_head head;
+    int32_t *kept; /* [G * rows, k] */
+    void *dropped; /* [G] acc */
+    const int32_t *choice;
+    const void *weight; /* [G * rows, k] acc */
+    int64_t groups, rows, experts, choices, capacity;
+    bool by_position;
+} mega_route_capacity_args;
+
 /* Results of mega_op_route and mega_op_route_balance, with the shapes above. The choice, the fractions and what
- * mega_op_route_load returns have no gradient. */
+ * mega_op_route_load and mega_op_route_capacity return have no gradient. */
 typedef struct mega_route_result {
     mega_tensor choice, weight, share;
 } mega_route_result;
@@ -151,6 +167,16 @@ typedef struct mega_route_balance_result {
 typedef struct mega_route_load_result {
     mega_tensor fullest, emptiest, entropy;
 } mega_route_load_result;
+
+typedef struct mega_route_capacity_result {
+    mega_tensor kept, dropped;
+} mega_route_capacity_result;
+
+/* Of how many tokens an expert keeps how many; the members are those of mega_route_capacity_args. */
+typedef struct mega_route_capacity {
+    int64_t rows, experts, capacity;
+    bool by_position;
+} mega_route_capacity;
 
 /* logits [T, E] of type dtype or acc, such as mega_op_wide_linear returns; bias [E] acc, a tensor that is not trained,
  * or mega_none(). If it is a buffer with a buffer_rate (mega_param_options), the backward program adds the counts of
@@ -164,5 +190,9 @@ mega_route_balance_result mega_op_route_balance(mega_graph *g, mega_tensor share
                                                 int64_t counted);
 mega_tensor mega_op_route_z(mega_graph *g, mega_tensor logits); /* [T] acc */
 mega_route_load_result mega_op_route_load(mega_graph *g, mega_tensor fraction);
+/* choice and weight of mega_op_route; rows: a divisor of the tokens. A choice that is dropped, -1, is no expert for the
+ * ops of ops_experts.h: its row is not computed, and its weight gets the gradient 0. */
+mega_route_capacity_result mega_op_route_capacity(mega_graph *g, mega_tensor choice, mega_tensor weight,
+                                                  const mega_route_capacity *options);
 
 #endif

@@ -1,7 +1,8 @@
 /* Layers of experts: a mixture of experts (Shazeer et al. 2017, Fedus et al. 2021) in the place of an MLP.
  *
  * A router chooses for each token some of the experts; each expert computes the tokens that chose it, and a token's
- * result is the sum of the results of its experts, each times its weight. No token is dropped, whatever is chosen:
+ * result is the sum of the results of its experts, each times its weight. No token is dropped, whatever is chosen, if
+ * the options give no capacity:
  *
  *     x [T, C] -> router -> choice, weight [T, k]
  *        |                     |        |
@@ -22,12 +23,24 @@
 extern "C" {
 #endif
 
+/* How many choices of a group of tokens an expert computes in MEGA_TRAIN: tokens * choices / experts * factor, rounded
+ * up, and not fewer than `least`. The others of those that chose it are dropped: they add nothing to their tokens, and
+ * give no gradient. The group is `group` samples of the micro-batch, so that what is dropped does not depend on the
+ * layout of the ranks. */
+typedef struct mega_expert_capacity {
+    double factor; /* 0: all choices are computed */
+    int64_t least;
+    int64_t group;    /* 0: all samples of the micro-batch, which must consist of whole groups */
+    bool by_position; /* the first choices of the group stay; else those with the largest weights (ops_route.h) */
+} mega_expert_capacity;
+
 typedef struct mega_moe_options {
     int64_t num_experts;
     mega_router_options router; /* how a token chooses, and the weights of what it chose */
     const char *router_name;    /* NULL: NAME.gate */
     double buffer_factor;       /* over ep: the rows that a rank sends to another in a round, as a multiple of their
                                    number if experts are chosen alike; 0: 1.5 */
+    mega_expert_capacity capacity;
 } mega_moe_options;
 
 /* The experts of a layer, and which rows each has. */

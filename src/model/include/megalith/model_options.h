@@ -33,6 +33,9 @@ typedef struct mega_model_options {
     bool moe_router_pre_softmax, moe_router_enable_expert_bias;
     double moe_router_topk_scaling_factor, moe_aux_loss_coeff, moe_z_loss_coeff, moe_input_jitter_eps,
         moe_buffer_factor, moe_router_bias_update_rate;
+    double moe_expert_capacity_factor;
+    const char *moe_token_drop_policy;
+    int64_t moe_min_capacity;
 
     bool sequence_parallel;                                                      /* false if tp is 1 */
     int64_t decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers; /* 0: as many as other stages */

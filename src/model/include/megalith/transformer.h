@@ -5,6 +5,7 @@
 #define MEGALITH_TRANSFORMER_H
 
 #include "megalith/checkpoint.h"
+#include "megalith/experts.h"
 #include "megalith/graph.h"
 #include "megalith/model.h"
 #include "megalith/model_options.h"
@@ -42,7 +43,8 @@ typedef struct mega_transformer {
     int64_t masks;
     mega_network_shape net;
     mega_router_training router;
-    double expert_buffer; /* mega_moe_options.buffer_factor of its experts */
+    double expert_buffer;          /* mega_moe_options.buffer_factor of its experts */
+    mega_expert_capacity capacity; /* of each of its experts in training */
     /* Pipeline: layers of the first and last stage (0: as many as the others), and programs per stage (0: one). */
     int64_t first_stage_layers, last_stage_layers, stage_chunks;
     /* T5: num_layers is that of the encoder. Positions of the samples of the decoder (0: as many as the encoder's), and
@@ -67,7 +69,8 @@ typedef struct mega_transformer {
  *
  *   experts      add, as means over the layers that have them, the losses "load_balancing_loss" and "z_loss" that
  *                mega_router_training asks for and, by how a group uses the experts, the metrics "fullest expert"
- *                and "emptiest expert", over an even share, and "entropy of experts", over that of an even use
+ *                and "emptiest expert", over an even share, and "entropy of experts", over that of an even use; with
+ *                a capacity also "dropped choices", the part of all choices that no expert computes
  *
  * MEGA_GENERATE:
  *   decoder      inputs tokens, position_ids and last_rows i32 [samples] (for each sequence, the row whose logits are
