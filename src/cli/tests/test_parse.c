@@ -158,6 +158,8 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--num-experts 8 --expert-interval 2",
                "--expert-interval 2 (argument 13) is not implemented yet with --num-experts above 1: say which layers");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-latent-size 2", "--moe-latent-size 2 (argument 13) is not");
+    kit_refuse("plan", SHAPE "--num-experts 8 --moe-train-capacity-factor 2", "give --moe-expert-capacity-factor");
+    kit_refuse("plan", SHAPE "--num-experts 8 --moe-eval-capacity-factor 2", "an evaluation drops no choice");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-router-load-balancing-type sinkhorn",
                "sinkhorn\" is not implemented");
     kit_refuse("plan", SHAPE "--softmax-type learnable", "--softmax-type learnable is not implemented yet");
