@@ -114,8 +114,8 @@ typedef struct mega_running_args {
 } mega_running_args;
 
 /* y += rate * sign(mean - x), in double, and rounded once: a bias of the choice of experts (Wang et al. 2024), where x
- * has how often each expert was chosen in a step. x, y [count] acc; weight [count] head.dtype receives the rounded y, or
- * is NULL. */
+ * has how often each expert was chosen in a step. x, y [count] acc; weight [count] head.dtype receives the rounded y,
+ * or is NULL. */
 typedef struct mega_choice_bias_args {
     mega_kernel_head head;
     void *y, *weight /* or NULL */;
