@@ -1869,6 +1869,7 @@ class mega_router_result(_Struct):
         ("weight", mega_tensor),
         ("share", mega_tensor),
         ("dropped", mega_tensor),
+        ("later", mega_tensor),
         ("is_gathered", c_bool),
     ]
 

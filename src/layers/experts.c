@@ -271,6 +271,8 @@ mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, con
      * parallelism the gather of the logits adds it up. */
     l.weight = layer_has_slab(b) ? r.weight : mega_op_copy_to_group(g, r.weight, &b->layout->tp);
     const mega_tensor sum = layer_from_cut_weights(b, moe_experts(b, options, &l));
+    if (l.firsts.id != 0 && out_router != NULL && b->mode == MEGA_TRAIN)
+        r.later = mega_op_expert_later(g, l.firsts, &l.rounds);
     mega_scope_leave(g, s);
     if (out_router != NULL) *out_router = r;
     return sum;

@@ -122,6 +122,8 @@ static void experts_add_losses(const mega_builder *b, const mega_transformer *m,
         experts_add_mean(b, m, "dropped choices", mega_op_weighted_sum(b->graph, router->dropped, mega_none()), 0.0);
     if (m->net.experts.count > 1) /* that of one expert is 0 over 0 */
         experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
+    if (router->later.id != 0)
+        experts_add_mean(b, m, "later rounds", mega_op_weighted_sum(b->graph, router->later, mega_none()), 0.0);
 }
 
 static mega_route_options route_of(const mega_experts_shape *e)

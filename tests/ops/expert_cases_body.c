@@ -78,7 +78,17 @@ static void check_expert_send(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
-/* Each rank has `rows` tokens, or half of them. */
+/* The first rows of the experts of each rank, which has `rows` tokens, or half of them. */
+static int32_t *expert_firsts(check *k, const struct expert_case *c, const expert_round *r, int64_t rows)
+{
+    const size_t bytes = (size_t)(c->experts + 1) * sizeof(int32_t);
+    const mega_expert_order_args of[2] = {expert_places(k, c, rows), expert_places(k, c, rows / 2)};
+    int32_t *const first = check_bytes(k, (size_t)r->ranks * bytes);
+    for (int64_t rank = 0; rank < r->ranks; rank++)
+        memcpy(first + rank * (c->experts + 1), of[rank % 3 == 1].first, bytes);
+    return first;
+}
+
 static void check_expert_received(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int i = 0; i < 3 * COUNT(expert_cases); i++) {
@@ -86,16 +96,27 @@ static void check_expert_received(mega_dtype type, int64_t rows, int64_t cols)
         const expert_round r = expert_round_of(c, i % 3);
         check k = check_begin("expert_received", type, "%lld of %lld, %s, round %lld", (long long)rows, (long long)cols,
                               c->name, (long long)r.round);
-        const size_t bytes = (size_t)(c->experts + 1) * sizeof(int32_t);
-        const mega_expert_order_args of[2] = {expert_places(&k, c, rows), expert_places(&k, c, rows / 2)};
-        int32_t *const first = check_bytes(&k, (size_t)r.ranks * bytes);
-        for (int64_t rank = 0; rank < r.ranks; rank++)
-            memcpy(first + rank * (c->experts + 1), of[rank % 3 == 1].first, bytes);
-        mega_expert_received_args a = {.first = first, .experts = c->experts, .ranks = r.ranks, .rows = r.rows};
+        mega_expert_received_args a = {.experts = c->experts, .ranks = r.ranks, .rows = r.rows};
+        a.first = expert_firsts(&k, c, &r, rows);
         a.round = r.round, a.rank = cols % r.ranks;
         a.choice = check_output_add(&k, "choice", MEGA_I32, a.ranks * a.rows);
         a.needed = check_output_add(&k, "needed", MEGA_I32, 1);
         check_run(&k, &mega_plain_expert_received, &mega_cpu_expert_received, &a, &a.head);
+    }
+}
+
+static void check_expert_later(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < 2 * COUNT(expert_cases); i++) {
+        const struct expert_case *c = &expert_cases[i / 2];
+        const expert_round r = expert_round_of(c, i % 2);
+        check k = check_begin("expert_later", type, "%lld of %lld, %s, %lld a round", (long long)rows, (long long)cols,
+                              c->name, (long long)r.rows);
+        mega_expert_later_args a = {.experts = c->experts, .ranks = r.ranks, .rows = r.rows};
+        a.first = expert_firsts(&k, c, &r, rows);
+        a.later = check_output_add(&k, "later", acc_type(&k), 1);
+        k.tolerance_f32 = k.tolerance_bf16 = 0.0;
+        check_run(&k, &mega_plain_expert_later, &mega_cpu_expert_later, &a, &a.head);
     }
 }
 

@@ -186,7 +186,9 @@ static void describe(run *r, const struct layer_case *c, mega_world *world)
         .capacity = c->capacity,
         .router = {.route = {.score = MEGA_ROUTE_SOFTMAX, .choices = c->slots, .normalized = true},
                    .choice_bias = mega_graph_input(b.graph, "choice_bias", r->dtype, 1, &experts)}};
-    const mega_tensor y = mega_moe(&b, "moe", x, &o, expert, NULL, NULL);
+    mega_router_result router;
+    const mega_tensor y = mega_moe(&b, "moe", x, &o, expert, NULL, &router);
+    if (world != NULL) mega_graph_output(b.graph, router.later, "later");
     mega_graph_output(b.graph, y, "y");
     mega_graph_seed_gradient(b.graph, y, "dy");
     need(mega_params_place(r->params, r->dtype, 0));
@@ -265,9 +267,11 @@ static void expect_near(const struct layer_case *c, const char *what, const run 
 }
 
 /* A forward first exchanges the numbers of rows, then twice a round. A backward does that twice for rounds after the
- * first, which it computes again. */
+ * first, which it computes again; how many these are is a result. */
 static void check_exchanges(const struct layer_case *c, const run *r)
 {
+    const double later = real(mega_program_tensor(r->program, "later", 0), r->dtype, 0);
+    expect(r->forward == 3 + 2 * later && r->backward == 2 + 4 * later, "the rounds after the first", c->name);
     const int wanted = ep.size == 2 ? c->exchanges_2 : c->exchanges_4;
     if (wanted == 0 || (r->forward == wanted + 1 && r->backward == 2 * wanted - 2)) return;
     fprintf(stderr, "%s, %d ranks: %d and %d exchanges, expected %d and %d\n", c->name, ep.size, r->forward,

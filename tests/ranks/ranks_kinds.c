@@ -428,6 +428,12 @@ static uint64_t hash_weights(const mega_engine *e)
     return hash;
 }
 
+/* How many rounds an exchange takes is known where there is one. */
+static bool is_of_one_rank(const mega_engine *e, int metric)
+{
+    return strcmp(mega_engine_metric_name(e, metric), "later rounds") != 0;
+}
+
 /* Runs the steps, then an evaluation. */
 static void train(mega_world *world, const setting *s, outcome out[STEPS + 1])
 {
@@ -446,13 +452,14 @@ static void train(mega_world *world, const setting *s, outcome out[STEPS + 1])
         fill(mega_engine_batch(e), s);
         need(mega_engine_train_batch(e, &r));
         out[i] = (outcome){.loss = r.loss, .norm = r.grad_norm, .weights = hash_weights(e)};
-        for (int k = 0; k < values; k++) out[i].value[k] = r.metric[k];
+        for (int k = 0, to = 0; k < values; k++)
+            if (is_of_one_rank(e, k)) out[i].value[to++] = r.metric[k];
     }
     fill(mega_engine_evaluation_batch(e, BATCH / shares, (int64_t)STEPS * BATCH), s);
     need(mega_engine_evaluate_batch(e, &sums));
     out[STEPS].loss = sums.loss / sums.count;
-    for (int k = 0; k < values; k++) /* some are those of a training alone */
-        out[STEPS].value[k] = sums.weight[k] > 0 ? sums.metric[k] / sums.weight[k] : 0;
+    for (int k = 0, to = 0; k < values; k++) /* some are those of a training alone */
+        if (is_of_one_rank(e, k)) out[STEPS].value[to++] = sums.weight[k] > 0 ? sums.metric[k] / sums.weight[k] : 0;
     mega_engine_destroy(e);
 }
 

@@ -41,7 +41,13 @@ done <<END
 4 $ep 2 --zero-stage 1
 4 $ep 4 --zero-stage 3
 4 $ep 2 --tensor-model-parallel-size 2 --sequence-parallel --zero-stage 2
+2 $ep 2 --moe-buffer-factor 0.3 --metrics-file rounds.jsonl
 END
+# Rounds after the first are counted where ranks exchange rows: with a small buffer some in each step.
+later() { grep -oE 'later rounds: [0-9.E+-]+' "$1" | awk '$3 >= 1 { n++ } END { print n + 0 }'; }
+[ "$(later many.log)" -eq 3 ] || fail "rounds of a small buffer: $(grep -m 1 'lm loss' many.log)"
+[ "$(grep -cE '"later_rounds": ?[1-9]' rounds.jsonl)" -eq 3 ] || fail "metrics of rounds: $(tail -1 rounds.jsonl)"
+grep -q 'later rounds' one.log && fail "rounds of one rank: $(grep -m 1 'later rounds' one.log)"
 
 # With capacities, too: what is dropped depends on the samples of a micro-batch alone.
 capacity="--moe-expert-capacity-factor 0.75 --moe-min-capacity 2"

@@ -1,5 +1,5 @@
-/* The rows that a round of an exchange between ranks of expert parallelism sends, and those that it brings; a thread
- * has a choice or a row (ops_experts.h). */
+/* The rows that a round of an exchange between ranks of expert parallelism sends, those that it brings, and how many
+ * rounds are needed; a thread has a choice or a row (ops_experts.h). */
 #include "kernel.h"
 
 KERNEL(expert_send, mega_expert_send_args, ROW_THREADS)
@@ -48,4 +48,18 @@ KERNEL(expert_received, mega_expert_received_args, ROW_THREADS)
     }
     pairs = row_fold(pairs, s);
     if (thread_x() == 0) *a.needed = pairs > 0.0f;
+}
+
+/* A round that some pair of ranks needs is needed by all, and so are those before it: the pair with the most rows
+ * tells. */
+KERNEL(expert_later, mega_expert_later_args, ROW_THREADS)
+{
+    const int64_t own = a.experts / a.ranks;
+    int64_t most = 0;
+    if (block_x() != 0 || thread_x() != 0) return;
+    for (int64_t i = 0; i < a.ranks * a.ranks; i++) {
+        const int32_t *there = a.first + i / a.ranks * (a.experts + 1) + i % a.ranks * own;
+        if (there[own] - there[0] > most) most = there[own] - there[0];
+    }
+    *(float *)a.later = most > 0 ? (float)((most - 1) / a.rows) : 0.0f;
 }

@@ -81,6 +81,7 @@ static mega_cuda_call by_numbers(const char *kernel, int64_t count)
 ONE(expert_send, mega_expert_send_args,
     by_numbers("expert_send", a->choices > a->ranks * a->rows ? a->choices : a->ranks * a->rows))
 ONE(expert_received, mega_expert_received_args, by_numbers("expert_received", a->ranks * a->rows))
+ONE(expert_later, mega_expert_later_args, by_numbers("expert_later", a->ranks > 0))
 ONE(expert_rows, mega_expert_rows_args, by_tiles(TYPED(expert_rows), a->rows, a->cols))
 ONE(expert_combine, mega_expert_combine_args, by_tiles(TYPED(expert_combine), a->rows, a->cols))
 ONE(expert_combine_grad, mega_expert_combine_grad_args,
@@ -459,6 +460,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(expert_order),
     ROW(expert_send),
     ROW_OF(expert_received, expert_send),
+    ROW_OF(expert_later, expert_send),
     ROW(expert_rows),
     ROW(expert_combine),
     ROW_OF(expert_combine_grad, expert_combine),

@@ -1,5 +1,5 @@
-/* The rows that a round of an exchange between ranks of expert parallelism sends, and those that it brings: plain
- * kernels (ops_experts.h). */
+/* The rows that a round of an exchange between ranks of expert parallelism sends, those that it brings, and how many
+ * rounds are needed: plain kernels (ops_experts.h). */
 #include "backend_impl.h"
 
 static void plain_expert_send_run(const mega_queue *queue, const void *args)
@@ -32,5 +32,22 @@ static void plain_expert_received_run(const mega_queue *queue, const void *args)
     }
 }
 
+static void plain_expert_later_run(const mega_queue *queue, const void *args)
+{
+    const mega_expert_later_args *a = args;
+    const int64_t own = a->experts / a->ranks;
+    int64_t most = 0; /* rows of a rank for a rank */
+    (void)queue;
+    for (int64_t rank = 0; rank < a->ranks; rank++) {
+        const int32_t *first = a->first + rank * (a->experts + 1);
+        for (int64_t to = 0; to < a->ranks; to++) {
+            const int64_t rows = first[(to + 1) * own] - first[to * own];
+            most = rows > most ? rows : most;
+        }
+    }
+    put(a->later, acc_of(a->head.dtype), 0, most > 0 ? (double)((most - 1) / a->rows) : 0.0);
+}
+
 const mega_kernel mega_plain_expert_send = {.name = "expert_send", .run = plain_expert_send_run};
 const mega_kernel mega_plain_expert_received = {.name = "expert_received", .run = plain_expert_received_run};
+const mega_kernel mega_plain_expert_later = {.name = "expert_later", .run = plain_expert_later_run};

@@ -550,6 +550,15 @@ static void test_expert_rounds(void **state)
         assert_memory_equal(source, sources[round], sizeof source);
         assert_memory_equal(got, received[round], sizeof got);
     }
+    const int32_t none[10] = {0};
+    double later = -1;
+    for (int64_t rows = 1; rows <= 3; rows++) {
+        mega_expert_later_args l = {head, &later, firsts, 4, 2, rows};
+        mega_plain_expert_later.run(NULL, &l);
+        assert_true(later == (double)((3 - 1) / rows));
+    }
+    mega_plain_expert_later.run(NULL, &(mega_expert_later_args){head, &later, none, 4, 2, 1});
+    assert_true(later == 0.0);
 }
 
 int main(void)

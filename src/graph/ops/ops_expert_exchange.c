@@ -83,12 +83,18 @@ mega_expert_received_result mega_op_expert_received(mega_graph *g, mega_tensor f
     return (mega_expert_received_result){{op.out[EXPERT_RECEIVED_CHOICE]}, {op.out[EXPERT_RECEIVED_NEEDED]}};
 }
 
+/* Those of each rank. */
+static mega_status check_firsts(const mega_graph *g, const instruction *op)
+{
+    return mega_op_check_operand(g, op, EXPERT_RECEIVED_FIRST, "first",
+                                 mega_shape_1d(MEGA_I32, mega_extent_mul(op->attr.ranks, op->attr.experts + 1)));
+}
+
 static mega_status expert_received_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
 {
     int64_t rows;
     MEGA_TRY(check_round(op, &rows));
-    MEGA_TRY(mega_op_check_operand(g, op, EXPERT_RECEIVED_FIRST, "first",
-                                   mega_shape_1d(MEGA_I32, mega_extent_mul(op->attr.ranks, op->attr.experts + 1))));
+    MEGA_TRY(check_firsts(g, op));
     out[EXPERT_RECEIVED_CHOICE] = mega_shape_2d(MEGA_I32, rows, 1);
     out[EXPERT_RECEIVED_NEEDED] = mega_shape_1d(MEGA_I32, 1);
     return MEGA_OK;
@@ -101,3 +107,26 @@ const op_row mega_op_row_expert_received = {
                        IN(expert_received, first, EXPERT_RECEIVED_FIRST), ATTR(expert_received, experts, experts),
                        ATTR(expert_received, ranks, ranks), ATTR(expert_received, rows, rows),
                        ATTR(expert_received, round, round), ATTR(expert_received, rank, rank))};
+
+/* ---- expert_later: in first [ranks * (E + 1)]; out later [1] acc. A metric, without a gradient. ---- */
+
+mega_tensor mega_op_expert_later(mega_graph *g, mega_tensor firsts, const mega_expert_rounds *rounds)
+{
+    instruction op = {.kind = OP_EXPERT_LATER, .in = {firsts.id}, .attr = rounds_attr(rounds, 0)};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status expert_later_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    int64_t rows;
+    MEGA_TRY(check_round(op, &rows));
+    MEGA_TRY(check_firsts(g, op));
+    *out = mega_shape_1d(g->acc, 1);
+    return MEGA_OK;
+}
+
+const op_row mega_op_row_expert_later = {
+    OP_ROW(expert_later, 1, 1, expert_later), .shape = expert_later_shape,
+    .members = MEMBERS(OUT(expert_later, later, 0), IN(expert_later, first, EXPERT_RECEIVED_FIRST),
+                       ATTR(expert_later, experts, experts), ATTR(expert_later, ranks, ranks),
+                       ATTR(expert_later, rows, rows))};

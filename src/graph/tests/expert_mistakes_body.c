@@ -62,6 +62,11 @@ static void received_from_other_ranks(const operands *o)
     mega_op_expert_received(o->g, places(o).first, &(mega_expert_rounds){.ranks = 2, .experts = 2, .rows = 8}, 0);
 }
 
+static void later_rounds_of_other_ranks(const operands *o)
+{
+    mega_op_expert_later(o->g, places(o).first, &(mega_expert_rounds){.ranks = 2, .experts = 2, .rows = 8});
+}
+
 static void exchange_that_floats_need(const operands *o)
 {
     mega_op_all_to_all(o->g, o->x, o->vector, &(mega_axis){.size = 2});

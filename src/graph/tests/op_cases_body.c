@@ -386,6 +386,7 @@ static void experts_in_rounds(sketch *k)
     const mega_expert_places order = mega_op_expert_order(k->g, choice, 5);
     mega_tensor sum = {0};
     mega_graph_want_gradient(k->g, weight, "d_other");
+    mega_graph_output(k->g, mega_op_expert_later(k->g, firsts, &rounds), "later");
     for (int round = 0; round < 2; round++) {
         const mega_expert_places sent = mega_op_expert_send(k->g, choice, &order, &rounds, round);
         const mega_expert_received_result got = mega_op_expert_received(k->g, firsts, &rounds, round);

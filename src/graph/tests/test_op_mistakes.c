@@ -447,6 +447,7 @@ static const struct mistake {
     {"send_of_no_rows", send_of_no_rows, "0 rows for each of 2 ranks; expected 1 or more"},
     {"send_of_other_experts", send_of_other_experts, "[3] i32; expected [7] i32"},
     {"received_from_other_ranks", received_from_other_ranks, "[3] i32; expected [6] i32"},
+    {"later_rounds_of_other_ranks", later_rounds_of_other_ranks, "[3] i32; expected [6] i32"},
     {"exchange_that_floats_need", exchange_that_floats_need, "needed is vector [3] f32; expected [1] i32"},
     {"experts_of_uneven_weights", experts_of_uneven_weights, "weight (square) has 3 rows for 2 experts"},
     {"experts_of_other_channels", experts_of_other_channels, "weight is other [12, 4] f32; expected [12, 3] f32"},

@@ -19,6 +19,7 @@
     X(expert_order)             \
     X(expert_send)              \
     X(expert_received)          \
+    X(expert_later)             \
     X(expert_rows)              \
     X(expert_combine)           \
     X(expert_combine_grad)      \
@@ -29,6 +30,7 @@
     X(EXPERT_ORDER, expert_order)                 \
     X(EXPERT_SEND, expert_send)                   \
     X(EXPERT_RECEIVED, expert_received)           \
+    X(EXPERT_LATER, expert_later)                 \
     X(EXPERT_ROWS, expert_rows)                   \
     X(EXPERT_ROWS_GRAD, expert_rows_grad)         \
     X(EXPERT_COMBINE, expert_combine)             \
@@ -67,6 +69,15 @@ typedef struct mega_expert_received_args {
     const int32_t *first;
     int64_t experts, ranks, rows, round, rank; /* rank: this one */
 } mega_expert_received_args;
+
+/* later: how many rounds after the first have rows from any rank for any rank.
+ *   later [1] acc; first [ranks, experts + 1]: that of each rank */
+typedef struct mega_expert_later_args {
+    mega_kernel_head head;
+    void *later;
+    const int32_t *first;
+    int64_t experts, ranks, rows;
+} mega_expert_later_args;
 
 /* y[r] = x[source[r] / slots], or zeros. y [rows, C]; x [T, C] */
 typedef struct mega_expert_rows_args {
@@ -150,6 +161,9 @@ typedef struct mega_expert_received_result {
 } mega_expert_received_result;
 mega_expert_received_result mega_op_expert_received(mega_graph *g, mega_tensor firsts, const mega_expert_rounds *rounds,
                                                     int64_t round);
+
+/* How many rounds after the first are needed, [1] acc: a metric, without a gradient. */
+mega_tensor mega_op_expert_later(mega_graph *g, mega_tensor firsts, const mega_expert_rounds *rounds);
 
 /* Returns the rows of x [T, C] in the order of the experts, [R, C]: a row for each choice. */
 mega_tensor mega_op_expert_rows(mega_graph *g, mega_tensor x, const mega_expert_places *at);

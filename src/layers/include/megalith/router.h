@@ -19,9 +19,11 @@ typedef struct mega_router_options {
 
 /* Of T tokens on this rank: logits [T, experts], the choices [T, k] I32 with their weights [T, k] acc, and the share of
  * each expert in the scores of a token [T, experts] acc. dropped: of mega_moe with a capacity, the part of the choices
- * of each group that is dropped [groups] acc; else none. `choice` has the dropped ones too. */
+ * of each group that is dropped [groups] acc; else none. `choice` has the dropped ones too. later: of mega_moe over
+ * several ranks of ep, in MEGA_TRAIN, how many rounds after the first its rows take, [1] acc, a metric; otherwise
+ * mega_none(). */
 typedef struct mega_router_result {
-    mega_tensor logits, choice, weight, share, dropped;
+    mega_tensor logits, choice, weight, share, dropped, later;
     bool is_gathered; /* with sequence parallelism: of all rows, and alike on each rank of tp (mega_moe) */
 } mega_router_result;
 
