@@ -3,6 +3,7 @@
 #include "megalith/command_options.h"
 #include "megalith/cuda.h"
 #include "megalith/launch.h"
+#include "megalith/parameter.h"
 #include "megalith/parameter_group.h"
 
 enum { MAX_WORDS = 64 };
@@ -22,6 +23,12 @@ bool mega_launch_was_used(void)
 mega_status mega_param_group_check(const char *text)
 {
     return text[0] != ':' ? MEGA_OK : MEGA_FAIL(MEGA_ERR_USAGE, "\"%s\": no pattern", text);
+}
+
+/* Replaces that of params/, for the same reason: no checkpoint is opened. */
+void mega_params_destroy(mega_params *params)
+{
+    (void)params;
 }
 
 /* Replace those of backend/, whose kernels are not linked: there is no GPU. */

@@ -218,6 +218,8 @@ static bool resumes(const char *command, const char *words, const char *from)
     } else if (st == MEGA_OK) {
         complain(command, words, mega_error_message());
     }
+    MEGA_IGNORE(mega_tree_remove(whole)); /* hundreds of runs are 10 GB */
+    MEGA_IGNORE(mega_tree_remove(rest));
     mega_buffer_fini(&first);
     mega_buffer_fini(&second);
     return st == MEGA_OK;
