@@ -128,8 +128,7 @@ void hf_take_experts(hf_reader *r, mega_model_shape *s)
     if (!is_choice_of_groups(e))
         hf_refuse(r, "n_group", json_object_get(r->json, "n_group"),
                   "a divisor of num_experts, with a topk_group that divides num_experts_per_tok");
-    if (!s->net.no_mlp_bias)
-        hf_refuse(r, "mlp_bias", json_object_get(r->json, "mlp_bias"), "false where there are experts");
+    e->has_biases = !s->net.no_mlp_bias;
 }
 
 void hf_put_experts(const mega_model_shape *s, void *user, hf_put *put)

@@ -44,7 +44,8 @@ static layer_linear experts_request(const mega_builder *b, const mega_experts *e
     char file[MEGA_PARAM_PARTS][MEGA_PATH] = {""};
     mega_param_options bias = {.shard_rows = weight->shard_rows,
                                .blocks = weight->shard_rows ? weight->blocks : 0,
-                               .shard_count = cut.shard_count};
+                               .shard_count = cut.shard_count,
+                               .partial_gradients = weight->shard_columns};
     if (weight->is_stacked) stack_bias(weight, out, &bias, file);
     else if (!weight->shard_columns)
         layer_copy_parts_to_bias(b, name, weight, &bias, file);
@@ -61,7 +62,8 @@ static mega_tensor experts_linear(const mega_builder *b, const mega_experts *e, 
         mega_builder_fail(b,
                           LAYER_FAIL(MEGA_ERR_USAGE, b, name, "out_channels %lld; expected 1 or more", (long long)out));
     const layer_linear p = experts_request(b, e, name, out, in, &o->weight, o->no_bias);
-    const mega_tensor y = mega_op_expert_linear(b->graph, x, p.weight, p.bias, &e->at);
+    const mega_tensor y =
+        mega_op_expert_linear(b->graph, x, p.weight, p.bias, o->weight.shard_columns ? b->layout->tp.rank : 0, &e->at);
     mega_scope_leave(b->graph, s);
     return y;
 }
@@ -88,13 +90,7 @@ mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *e
     mega_linear_options o = options != NULL ? *options : (mega_linear_options){.no_bias = false};
     if (!experts_have_name(b, name)) return mega_none();
     o.weight.shard_columns = true;
-    const int64_t in = mega_tensor_channels(b, x) * b->layout->tp.size;
-    if (!o.no_bias && mega_tensor_channels(b, x) < in)
-        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_UNSUPPORTED, b, name,
-                                        "biases of experts whose input channels are cut over %d ranks of tp are not "
-                                        "implemented yet; set no_bias, or use one rank of tp",
-                                        b->layout->tp.size));
-    return experts_linear(b, experts, name, x, out_channels, in, &o);
+    return experts_linear(b, experts, name, x, out_channels, mega_tensor_channels(b, x) * b->layout->tp.size, &o);
 }
 
 /* ---- the router ---- */

@@ -167,11 +167,7 @@ mega_status network_set_experts(const mega_model_options *o, mega_network_shape 
     MEGA_TRY(set_choice(o, e));
     if (e->count == 0) return MEGA_OK;
     MEGA_TRY(experts_check_groups(e));
-    if (o->add_bias_linear)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--num-experts %lld: linear layers of experts have no biases yet; give --disable-bias-linear, "
-                         "with --add-qkv-bias for those of queries, keys and values",
-                         (long long)e->count);
+    e->has_biases = o->add_bias_linear;
     return set_layers(o, e);
 }
 

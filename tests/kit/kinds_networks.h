@@ -110,22 +110,27 @@ static const mega_family_names stacked_names = {.root = "",
 static const mega_family stacked_family = {.model_type = "stacks", .names = &stacked_names};
 /* What gpt_oss has: sinks, a window in every other layer, biases of experts and of their router, gates that are cut.
  * The limit is low, so that many are. */
-#define STACKED_NET(biases)                                                                                        \
-    {                                                                                                              \
-        .family = &stacked_family, .positions = MEGA_POSITIONS_ROPE, .rope = {.theta = 50}, .kv_heads = 2,         \
-        .has_window = true, .window_by_layer = true, .window_left = 5, .windowed = {5}, .sinks = true,             \
-        .no_mlp_bias = true, .rms = true, .activation = MEGA_ACT_SILU, .gated = true, .untied = true, .experts = { \
-            .count = 4,                                                                                            \
-            .choices = 2,                                                                                          \
-            .hidden = 12,                                                                                          \
-            .score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN,                                                                 \
-            .has_biases = (biases),                                                                                \
-            .gate_limit = 0.8,                                                                                     \
-            .gate_alpha = 1.702                                                                                    \
-        }                                                                                                          \
-    }
-static const mega_network_shape gpt_oss = STACKED_NET(true);
-static const mega_network_shape stacked = STACKED_NET(false); /* over tp, where biases of experts are not built */
+static const mega_network_shape gpt_oss = {.family = &stacked_family,
+                                           .positions = MEGA_POSITIONS_ROPE,
+                                           .rope = {.theta = 50},
+                                           .kv_heads = 2,
+                                           .has_window = true,
+                                           .window_by_layer = true,
+                                           .window_left = 5,
+                                           .windowed = {5},
+                                           .sinks = true,
+                                           .no_mlp_bias = true,
+                                           .rms = true,
+                                           .activation = MEGA_ACT_SILU,
+                                           .gated = true,
+                                           .untied = true,
+                                           .experts = {.count = 4,
+                                                       .choices = 2,
+                                                       .hidden = 12,
+                                                       .score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN,
+                                                       .has_biases = true,
+                                                       .gate_limit = 0.8,
+                                                       .gate_alpha = 1.702}};
 static const mega_family_names fused_names = {.root = "",
                                               .block = "block.%d",
                                               .end = "",

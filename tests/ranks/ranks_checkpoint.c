@@ -1,12 +1,11 @@
 /* Tests checkpoints over ranks, in double with the plain kernels.
  *
- *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1 | ep=N experts=1|2|3]   half of the steps, then saves
+ *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1 | ep=N experts=1|2]   half of the steps, then saves
  *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [the same settings]
  *       loads each folder: saving it again in this layout must give the same bytes, and the second half of the steps
  *       must have the losses of an uninterrupted run on one rank, which this program computes itself
  *
- * experts: 1 each with tensors of its own in the file; 2 in one tensor, with what gpt_oss has; 3 the same without
- * biases of experts, for tp. */
+ * experts: 1 each with tensors of its own in the file; 2 in one tensor, with what gpt_oss has. */
 #include "engine_run.h"
 #include "kinds_networks.h"
 #include "megalith/file.h"
@@ -57,7 +56,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
 {
     const int tp = world == NULL ? 1 : s->tp, pp = world == NULL ? 1 : s->pp, dp = mega_world_size(world) / (tp * pp);
     r->gpt = engine_run_gpt();
-    if (s->experts) r->gpt.net = s->experts == 1 ? experts : s->experts == 2 ? gpt_oss : stacked;
+    if (s->experts) r->gpt.net = s->experts == 1 ? experts : gpt_oss;
     r->gpt.padded_vocab = 56 + 8 * (tp - 1);
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     mega_engine_options o = engine_run_options(BATCH, 1, 3e-4);

@@ -24,7 +24,6 @@
  *            logits, jitter of what routers and experts read, rotary positions, RMS norms; dropout
  *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
  *            cut gates; dropout
- *   stacked  the same without the biases of experts, which tp would have to cut
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -59,7 +58,7 @@ enum { TARGET = 12, BATCH = 8, STEPS = 3, VALUES = MEGA_METRICS };
 
 /* ---- the list of models ---- */
 
-enum { FOUR_RANKS, EXPERTS, WHOLE_EXPERTS, STACKS, ENCODER, T5 }; /* which rows */
+enum { FOUR_RANKS, EXPERTS, STACKS, ENCODER, T5 }; /* which rows */
 
 #define ROWS(list) list, (int)(sizeof(list) / sizeof *(list))
 static const struct {
@@ -77,8 +76,7 @@ static const struct {
               {"modern", NULL, 0, false, &modern, FOUR_RANKS},
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
               {"experts", NULL, 0, false, &experts, EXPERTS},
-              {"gpt_oss", NULL, 0, false, &gpt_oss, WHOLE_EXPERTS},
-              {"stacked", NULL, 0, false, &stacked, STACKS},
+              {"gpt_oss", NULL, 0, false, &gpt_oss, STACKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},
@@ -177,11 +175,9 @@ static const struct {
     [FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, .ranks = 4},
     [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
                  .ranks = 4},
-    [WHOLE_EXPERTS] = {1u << 0 | 1u << 1, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3, .tensor = 1u << 0,
-                       .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0,
-                       .ranks = 4},
-    [STACKS] = {1u << 0 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0 | 1u << 1, .zero = 1u << 0 | 1u << 1 | 1u << 3,
-                .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0 | 1u << 1, .ranks = 4},
+    [STACKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3,
+                .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1,
+                .precision = 1u << 0 | 1u << 1, .ranks = 4},
     [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8},
     [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */

@@ -45,7 +45,7 @@ static op_cost experts_cost_of(const mega_graph *g, const instruction *op, int64
 
 /* ---- expert_linear: in x [R, K], weight [E * N, K], first [E + 1], bias [E, N] or none; out [R, N] ---- */
 
-mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
+mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias, int rank,
                                   const mega_expert_places *at)
 {
     instruction op = {.kind = OP_EXPERT_LINEAR,
@@ -53,7 +53,7 @@ mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weig
                              [EXPERT_LINEAR_WEIGHT] = weight.id,
                              [EXPERT_LINEAR_FIRST] = at->first.id,
                              [EXPERT_LINEAR_BIAS] = bias.id},
-                      .attr = {.rows = at->counted}};
+                      .attr = {.rows = at->counted, .rank = rank}};
     return mega_graph_emit(g, &op);
 }
 
@@ -104,7 +104,9 @@ static op_cost expert_linear_cost(const mega_graph *g, const instruction *op)
 
 static void expert_linear_bind(const op_binder *b, const instruction *op, void *args)
 {
-    ((mega_expert_linear_args *)args)->experts = experts_of(b->g, op, EXPERT_LINEAR_FIRST);
+    mega_expert_linear_args *a = args;
+    a->experts = experts_of(b->g, op, EXPERT_LINEAR_FIRST);
+    if (op->attr.rank > 0) a->bias = NULL;
 }
 
 const op_row mega_op_row_expert_linear = {
@@ -185,6 +187,7 @@ static void expert_linear_grad_w_bind(const op_binder *b, const instruction *op,
 {
     mega_expert_linear_grad_w_args *a = args;
     a->experts = experts_of(b->g, op, EXPERT_LINEAR_GRAD_W_FIRST);
+    if (op->attr.rank > 0) a->dbias = NULL;
     a->accumulate = !op->attr.overwrites;
     a->first_in_step = op->attr.first_in_step;
 }

@@ -75,19 +75,19 @@ static void exchange_that_floats_need(const operands *o)
 static void experts_of_uneven_weights(const operands *o)
 {
     const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->square, (mega_tensor){0}, &at);
+    mega_op_expert_linear(o->g, o->x, o->square, (mega_tensor){0}, 0, &at);
 }
 
 static void experts_of_other_channels(const operands *o)
 {
     const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->other, (mega_tensor){0}, &at);
+    mega_op_expert_linear(o->g, o->x, o->other, (mega_tensor){0}, 0, &at);
 }
 
 static void experts_of_a_flat_bias(const operands *o)
 {
     const mega_expert_places at = places(o);
-    mega_op_expert_linear(o->g, o->x, o->x, o->vector, &at);
+    mega_op_expert_linear(o->g, o->x, o->x, o->vector, 0, &at);
 }
 
 static void exchange_of_uneven_rows(const operands *o)

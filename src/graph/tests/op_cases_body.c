@@ -350,7 +350,7 @@ static void experts_chosen(sketch *k, const char *name, int64_t slots, bool has_
     const mega_tensor bias = has_bias ? param(k, "expert_bias") : (mega_tensor){0};
     mega_graph_want_gradient(k->g, weight, "d_other");
     const mega_tensor x = mega_op_expert_rows(k->g, mega_op_gelu(k->g, k->x, true), &at);
-    const mega_tensor y = mega_op_expert_linear(k->g, x, param(k, "experts"), bias, &at);
+    const mega_tensor y = mega_op_expert_linear(k->g, x, param(k, "experts"), bias, 0, &at);
     result(k, mega_op_expert_combine(k->g, mega_op_activation(k->g, y, MEGA_ACT_SILU), weight, &at));
 }
 

@@ -231,30 +231,26 @@ static mega_tensor biased_expert(const mega_builder *b, const mega_experts *expe
     return mega_experts_row_linear(b, experts, "experts.#.down", x, 6, NULL);
 }
 
-/* Each rank would add them to its partial sums. */
-static void biases_of_cut_experts_are_refused(void **state)
+/* The first rank of tp alone has their gradient, and all ranks have the same biases. */
+static void gradients_of_biases_of_cut_experts_are_summed(void **state)
 {
     (void)state;
-    for (int size = 1; size <= 2; size++) {
-        mega_layout *one = NULL;
-        mega_params *params = NULL;
-        need(mega_layout_create(NULL, NULL, &one));
-        mega_layout layout = *one;
-        layout.tp.size = size;
-        need(mega_params_create(&layout, &params));
-        mega_builder b = {.layout = &layout, .samples = 1, .positions = 4, .path = "m"};
-        need(mega_graph_create(MEGA_F32, params, &layout, &b.graph));
-        const mega_moe_options o = {.num_experts = 3, .router = {.route = {.choices = 1}}};
-        mega_moe(&b, "moe", mega_input(&b, "x", MEGA_F32, 4, 6), &o, biased_expert, NULL, NULL);
-        const mega_status st = mega_graph_status(b.graph);
-        assert_int_equal(st, size == 1 ? MEGA_OK : MEGA_ERR_UNSUPPORTED);
-        if (size == 2)
-            assert_non_null(
-                strstr(mega_error_message(), "cut over 2 ranks of tp are not implemented yet; set no_bias"));
-        mega_graph_destroy(b.graph);
-        mega_params_destroy(params);
-        mega_layout_destroy(one);
-    }
+    mega_layout *one = NULL;
+    mega_params *params = NULL;
+    need(mega_layout_create(NULL, NULL, &one));
+    mega_layout layout = *one;
+    layout.tp.size = 2;
+    need(mega_params_create(&layout, &params));
+    mega_builder b = {.layout = &layout, .samples = 1, .positions = 4, .path = "m"};
+    need(mega_graph_create(MEGA_F32, params, &layout, &b.graph));
+    const mega_moe_options o = {.num_experts = 3, .router = {.route = {.choices = 1}}};
+    mega_moe(&b, "moe", mega_input(&b, "x", MEGA_F32, 4, 6), &o, biased_expert, NULL, NULL);
+    need(mega_graph_status(b.graph));
+    const int bias = mega_params_find(params, "m.experts.2.down.bias");
+    assert_true(bias >= 0 && mega_params_get(params, bias)->grads_are_partial);
+    mega_graph_destroy(b.graph);
+    mega_params_destroy(params);
+    mega_layout_destroy(one);
 }
 
 int main(void)
@@ -262,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_all_losses), cmocka_unit_test(a_bias_decides_the_choice),
         cmocka_unit_test(a_bias_is_not_trained),   cmocka_unit_test(jitter_is_for_training),
-        cmocka_unit_test(wrong_calls_are_refused), cmocka_unit_test(biases_of_cut_experts_are_refused),
+        cmocka_unit_test(wrong_calls_are_refused), cmocka_unit_test(gradients_of_biases_of_cut_experts_are_summed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -262,6 +262,8 @@ static void mixtures_of_options_have_families(void **state)
     o = mixture(), o.swiglu = false, o.normalization = "LayerNorm", o.position_embedding_type = "learned_absolute",
     o.add_position_embedding = true;
     expect_family("megalith_gpt", &o);
+    o = mixture(), o.add_bias_linear = true;
+    expect_family("megalith_gpt", &o);
 }
 
 static double sum_of_losses(const mega_transformer *m)
@@ -322,8 +324,6 @@ static void wrong_mixtures_are_refused(void **state)
     expect_refused(&o, "give --moe-router-pre-softmax");
     o = mixture(), o.moe_router_enable_expert_bias = true;
     expect_refused(&o, "give --moe-router-score-function sigmoid");
-    o = mixture(), o.add_bias_linear = true;
-    expect_refused(&o, "give --disable-bias-linear");
     o = mixture(), o.moe_router_num_groups = 3;
     expect_refused(&o, "belong together");
     o.moe_router_group_topk = 2;

@@ -358,11 +358,6 @@ static mega_status check_dense(const mega_task_options *o, const mega_network_sh
         return MEGA_MISTAKE("--moe-init-from %s: the folder holds a mixture of %lld experts already (%s); expected a "
                             "dense model; --load trains a mixture further",
                             folder, (long long)net->experts.count, mega_family_of(net)->model_type);
-    if (!net->no_mlp_bias)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--moe-init-from %s: the MLPs of this %s have biases, and experts have none yet; expected a "
-                         "model without them, such as a llama",
-                         folder, mega_family_of(net)->model_type);
     /* a width of --ffn-hidden-size is compared with the folder's as for any model */
     if (o->cfg->model.moe_ffn_hidden_size == 0 || mixture->experts.hidden == o->stored->ffn_hidden) return MEGA_OK;
     return MEGA_FAIL(
@@ -378,6 +373,7 @@ static mega_status make_mixture(const mega_task_options *o, mega_task_model *out
     mega_network_shape net = o->stored->net, said;
     MEGA_TRY(network_of_options(o->cfg, &said));
     net.experts = said.experts;
+    net.experts.has_biases = !net.no_mlp_bias;
     MEGA_TRY(check_dense(o, &net));
     MEGA_TRY(task_gpt_check_kind(o->cfg, "moe-init-from", o->stored->heads, &net));
     const mega_status st = task_gpt_make(o, &net, true, out);

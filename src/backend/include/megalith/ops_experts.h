@@ -169,8 +169,9 @@ mega_tensor mega_op_expert_later(mega_graph *g, mega_tensor firsts, const mega_e
 mega_tensor mega_op_expert_rows(mega_graph *g, mega_tensor x, const mega_expert_places *at);
 
 /* The linear layers of all experts as one op: x [R, in] → [R, out]. weight [E * out, in]: the weights [out, in]
- * of one expert after the other; bias [E, out] or none. */
-mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias,
+ * of one expert after the other; bias [E, out] or none. `rank` is 0 but where the results are partial sums: the rank in
+ * their group, whose first alone adds the bias and computes its gradient. */
+mega_tensor mega_op_expert_linear(mega_graph *g, mega_tensor x, mega_tensor weight, mega_tensor bias, int rank,
                                   const mega_expert_places *at);
 
 /* Returns the sums of the rows of each token's choices, y [R, C], times their weights [T, k] acc, or without weights if

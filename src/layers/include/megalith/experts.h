@@ -55,8 +55,8 @@ typedef mega_tensor mega_expert_function(const mega_builder *b, const mega_exper
  * is the number of the expert: "experts.#.up" has the parameters experts.0.up.weight and so on.
  *
  * mega_experts_column_linear shards the output channels over tp, [R, C] -> [R, out/tp], and mega_experts_row_linear the
- * input channels, [R, C/tp] -> [R, out]; what it returns are partial sums over tp, which mega_moe adds. A bias
- * of it over several ranks of tp is not implemented yet: no_bias must be set there. */
+ * input channels, [R, C/tp] -> [R, out]; what it returns are partial sums over tp, which mega_moe adds: the first rank
+ * of tp has the bias in its own. */
 mega_tensor mega_experts_column_linear(const mega_builder *b, const mega_experts *experts, const char *name,
                                        mega_tensor x, int64_t out_channels, const mega_linear_options *options);
 mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *experts, const char *name, mega_tensor x,
