@@ -959,6 +959,12 @@ class mega_builder(_Builder):
         return mega_experts_row_linear(
             _usable(self), experts, name, x, out_channels, _options(mega_linear_options, options))
 
+    def blend(self, name: str, x, first, second, **options):
+        """experts.h: mega_tensor mega_blend(const mega_builder *b, const char *name, mega_tensor
+        x, mega_tensor first, mega_tensor second, const mega_linear_options *options)"""
+        return mega_blend(
+            _usable(self), name, x, first, second, _options(mega_linear_options, options))
+
     def t5_encoder_block(self, x, **options):
         """t5_blocks.h: mega_tensor mega_t5_encoder_block(const mega_builder *b, mega_tensor x,
         const mega_t5_options *options)"""
@@ -1934,6 +1940,9 @@ mega_experts_row_linear = _function(
 mega_moe = _function(
     "mega_moe", mega_tensor, POINTER(mega_builder), _text, mega_tensor, POINTER(mega_moe_options),
     mega_expert_function, c_void_p, POINTER(mega_router_result))
+mega_blend = _function(
+    "mega_blend", mega_tensor, POINTER(mega_builder), _text, mega_tensor, mega_tensor, mega_tensor,
+    POINTER(mega_linear_options))
 
 # ---- file.h ----
 

@@ -68,7 +68,8 @@ static bool name_in_block(const mega_family_names *m, const mega_family_names *d
     const name_pair pairs[] = {{m->norm_1, d->norm_1},   {m->norm_2, d->norm_2},    {m->after_1, d->after_1},
                                {m->after_2, d->after_2}, {m->sinks, d->sinks},      {m->router, NULL},
                                {m->expert_up, d->up},    {m->expert_down, d->down}, {m->up, d->up},
-                               {m->down, d->down}};
+                               {m->down, d->down},       {m->blend, NULL},          {m->shared_up, d->up},
+                               {m->shared_down, d->down}};
     snprintf(path, sizeof path, "%.*s%d", (int)strcspn(d->block, "%"), d->block, layer);
     return name_by_pairs(pairs, MEGA_COUNT(pairs), path, at, out) || name_in_attention(m, d, path, at, out);
 }

@@ -108,11 +108,47 @@ static bool is_choice_of_groups(const mega_experts_shape *e)
            e->choices / chosen <= e->count / e->groups;
 }
 
+/* Of the layers that do not have as many as others. */
+static void take_fewer(hf_reader *r, mega_model_shape *s)
+{
+    mega_experts_shape *e = &s->net.experts;
+    const json_t *list = hf_take(r, "num_experts_by_layer");
+    if (list == NULL || json_is_null(list)) return;
+    const size_t layers = s->num_layers > MEGA_SHAPE_LAYERS ? 0 : (size_t)s->num_layers;
+    bool is_right = json_is_array(list) && json_array_size(list) == layers;
+    for (size_t i = 0; i < layers && is_right; i++) {
+        const json_t *count = json_array_get(list, i);
+        const json_int_t n = json_is_integer(count) ? json_integer_value(count) : -1;
+        is_right = n >= 0 && n <= e->count;
+        if (is_right && n > 0) e->fewer[i] = (uint16_t)n;
+    }
+    if (!is_right)
+        hf_refuse(r, "num_experts_by_layer", list, "a number for each layer, from 0 to num_experts, of at most 512");
+}
+
+static void put_fewer(const mega_model_shape *s, void *user, hf_put *put)
+{
+    mega_buffer list = {0};
+    bool differ = false;
+    for (int64_t i = 0; i < s->num_layers; i++) {
+        const int64_t count = mega_shape_experts(&s->net.experts, i);
+        differ = differ || (count > 0 && count != s->net.experts.count);
+        mega_buffer_printf(&list, "%s%lld", i == 0 ? "[" : ", ", (long long)count);
+    }
+    mega_buffer_puts(&list, "]");
+    if (differ) hf_put_text(user, put, "num_experts_by_layer", &list);
+    else
+        mega_buffer_fini(&list);
+}
+
 void hf_take_experts(hf_reader *r, mega_model_shape *s)
 {
     mega_experts_shape *e = &s->net.experts;
     e->count = hf_take_whole(r, "num_experts", 0);
     if (e->count == 0) return;
+    if (e->count > MEGA_ROUTE_EXPERTS)
+        hf_refuse(r, "num_experts", json_object_get(r->json, "num_experts"), "at most 2048");
+    take_fewer(r, s);
     e->balance = MEGA_ROUTER_AUX_LOSS_COEF;
     e->choices = hf_take_int(r, "num_experts_per_tok", 2);
     e->hidden = hf_take_int(r, "moe_intermediate_size", s->ffn_hidden);
@@ -129,6 +165,8 @@ void hf_take_experts(hf_reader *r, mega_model_shape *s)
         hf_refuse(r, "n_group", json_object_get(r->json, "n_group"),
                   "a divisor of num_experts, with a topk_group that divides num_experts_per_tok");
     e->has_biases = !s->net.no_mlp_bias;
+    e->blended = hf_take_bool(r, "blended_mlp", false);
+    e->shared = e->blended ? s->ffn_hidden : 0;
 }
 
 void hf_put_experts(const mega_model_shape *s, void *user, hf_put *put)
@@ -137,8 +175,10 @@ void hf_put_experts(const mega_model_shape *s, void *user, hf_put *put)
     char text[32];
     if (e->count == 0) return;
     hf_put_int(user, put, "num_experts", e->count);
+    put_fewer(s, user, put);
     hf_put_int(user, put, "num_experts_per_tok", e->choices);
     hf_put_int(user, put, "moe_intermediate_size", e->hidden);
+    if (e->blended) put(user, "blended_mlp", "true");
     snprintf(text, sizeof text, "\"%s\"", e->score == MEGA_ROUTE_SIGMOID ? "sigmoid" : "softmax");
     put(user, "scoring_func", text);
     put(user, "norm_topk_prob", e->normalized ? "true" : "false");

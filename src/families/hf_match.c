@@ -46,12 +46,13 @@ static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shap
 {
     if (a->count == 0 || b->count == 0) return a->count == b->count;
     for (int64_t i = 0; i < layers; i++)
-        if (mega_shape_bit(a->dense, i) != mega_shape_bit(b->dense, i)) return false;
+        if (mega_shape_experts(a, i) != mega_shape_experts(b, i)) return false;
     return a->balance == b->balance && a->count == b->count && a->choices == b->choices && a->hidden == b->hidden &&
            a->normalized == b->normalized && a->shared == b->shared && a->shared_gate == b->shared_gate &&
-           a->has_biases == b->has_biases && a->gate_limit == b->gate_limit && a->gate_alpha == b->gate_alpha &&
-           a->score == b->score && a->choice_bias == b->choice_bias && a->epsilon == b->epsilon &&
-           or_one(a->scale) == or_one(b->scale) && one_or_more(a->groups) == one_or_more(b->groups) &&
+           a->blended == b->blended && a->has_biases == b->has_biases && a->gate_limit == b->gate_limit &&
+           a->gate_alpha == b->gate_alpha && a->score == b->score && a->choice_bias == b->choice_bias &&
+           a->epsilon == b->epsilon && or_one(a->scale) == or_one(b->scale) &&
+           one_or_more(a->groups) == one_or_more(b->groups) &&
            one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups) && a->group_best == b->group_best &&
            a->jitter == b->jitter;
 }

@@ -273,3 +273,29 @@ mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, con
     if (out_router != NULL) *out_router = r;
     return sum;
 }
+
+/* ---- two results, weighted by token ---- */
+
+/* Returns the rows of y times the sigmoid of each row of logits [T, 1]: those of one expert that each token chooses. */
+static mega_tensor times_sigmoid(const mega_builder *b, mega_tensor y, mega_tensor logits)
+{
+    static const mega_route_options one = {.score = MEGA_ROUTE_SIGMOID, .choices = 1};
+    const mega_route_result r = mega_op_route(b->graph, logits, mega_none(), &one);
+    const mega_expert_places at = mega_op_expert_order(b->graph, r.choice, 1);
+    return mega_op_expert_combine(b->graph, y, r.weight, &at);
+}
+
+mega_tensor mega_blend(const mega_builder *b, const char *name, mega_tensor x, mega_tensor first, mega_tensor second,
+                       const mega_linear_options *options)
+{
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    char row[2][2 * MEGA_PATH]; /* a name that is cut here is too long in any case */
+    snprintf(row[0], sizeof row[0], "%s.first", name);
+    snprintf(row[1], sizeof row[1], "%s.second", name);
+    const mega_tensor u = mega_linear(b, row[0], x, 1, options), v = mega_linear(b, row[1], x, 1, options);
+    const mega_tensor above = mega_add(b, u, mega_scale(b, v, -1.0));
+    first = times_sigmoid(b, first, above);
+    second = times_sigmoid(b, second, mega_scale(b, above, -1.0));
+    mega_scope_leave(b->graph, s);
+    return mega_add(b, first, second);
+}

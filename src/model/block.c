@@ -251,7 +251,7 @@ static mega_tensor mlp_branch(const mega_builder *b, const mega_transformer *m, 
 {
     const mega_family_names *n = block_names(m);
     const mega_norm_place place = m->net.norm_place;
-    const bool has_experts = m->net.experts.count > 0 && !mega_shape_bit(m->net.experts.dense, b->index);
+    const bool has_experts = mega_shape_experts(&m->net.experts, b->index) > 0;
     const block_mlp_names mlp = {n->up, n->down, n->gate_file, n->up_file};
     x = has_experts ? block_experts(b, m, x) : block_mlp(b, m, &mlp, m->ffn_hidden, x);
     if (place == MEGA_NORM_AFTER || place == MEGA_NORM_BOTH) x = block_norm(b, m, n->after_2, x);

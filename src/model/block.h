@@ -41,16 +41,11 @@ void block_place_two(mega_param_options *weight, int64_t rows, const char *first
 /* block_experts.c: a layer of experts, with the losses of its router in training. */
 mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x);
 
-/* Two parts of `rows` rows that are in two tensors, whose names are in `file` for as long as the options are used. */
-void block_place_two(mega_param_options *weight, int64_t rows, const char *first, const char *second,
-                     char file[2][MEGA_PATH]);
 /* The names of an MLP, as those of mega_family_names. */
 typedef struct block_mlp_names {
     const char *up, *down, *gate_file, *up_file;
 } block_mlp_names;
 mega_tensor block_mlp(const mega_builder *b, const mega_transformer *m, const block_mlp_names *names, int64_t width,
                       mega_tensor x);
-/* block_experts.c: a layer of experts in the place of the MLP. */
-mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x);
 
 #endif

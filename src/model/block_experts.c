@@ -89,7 +89,7 @@ static mega_tensor choice_bias(const mega_builder *b, const mega_transformer *m)
                                        "choose other experts; train and run this model in fp32, without --bf16 and "
                                        "--fp16",
                                        b->path, name, mega_dtype_name(mega_graph_dtype(b->graph))));
-    return mega_builder_param(b, name, m->net.experts.count, 0, &o);
+    return mega_builder_param(b, name, mega_shape_experts(&m->net.experts, b->index), 0, &o);
 }
 
 /* ---- losses of the router ---- */
@@ -97,7 +97,7 @@ static mega_tensor choice_bias(const mega_builder *b, const mega_transformer *m)
 static int64_t layers_with_experts(const mega_transformer *m)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < m->num_layers; i++) count += !mega_shape_bit(m->net.experts.dense, i);
+    for (int64_t i = 0; i < m->num_layers; i++) count += mega_shape_experts(&m->net.experts, i) > 0;
     return count;
 }
 
@@ -120,7 +120,7 @@ static void experts_add_losses(const mega_builder *b, const mega_transformer *m,
     experts_add_mean(b, m, "emptiest expert", r.emptiest, 0.0);
     if (router->dropped.id != 0)
         experts_add_mean(b, m, "dropped choices", mega_op_weighted_sum(b->graph, router->dropped, mega_none()), 0.0);
-    if (m->net.experts.count > 1) /* that of one expert is 0 over 0 */
+    if (mega_shape_experts(&m->net.experts, b->index) > 1) /* that of one expert is 0 over 0 */
         experts_add_mean(b, m, "entropy of experts", r.entropy, 0.0);
     if (router->later.id != 0)
         experts_add_mean(b, m, "later rounds", mega_op_weighted_sum(b->graph, router->later, mega_none()), 0.0);
@@ -143,7 +143,7 @@ static mega_route_options route_of(const mega_experts_shape *e)
 mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_experts_shape *e = &m->net.experts;
-    const mega_moe_options o = {.num_experts = e->count,
+    const mega_moe_options o = {.num_experts = mega_shape_experts(e, b->index),
                                 .router = {.route = route_of(e),
                                            .has_bias = e->has_biases,
                                            .choice_bias = choice_bias(b, m),
@@ -156,5 +156,8 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
     if (e->jitter > 0.0) x = mega_router_jitter(b, "experts.jitter", x, e->jitter);
     const mega_tensor routed = mega_moe(b, "experts", x, &o, block_expert, m, &router);
     if (b->mode == MEGA_TRAIN) experts_add_losses(b, m, &router);
-    return e->shared == 0 ? routed : mega_add(b, routed, block_shared(b, m, x));
+    if (e->shared == 0) return routed;
+    const mega_linear_options blend = block_from_residual(m, false);
+    const mega_tensor shared = block_shared(b, m, x);
+    return e->blended ? mega_blend(b, block_names(m)->blend, x, routed, shared, &blend) : mega_add(b, routed, shared);
 }

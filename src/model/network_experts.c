@@ -78,8 +78,23 @@ static bool pattern_has(const pattern *p, int64_t layer, int64_t every)
     return every > 0 ? layer % every == 0 : mega_shape_bit(p->has, layer);
 }
 
+static mega_status set_last_layers(const mega_model_options *o, mega_experts_shape *e)
+{
+    const int64_t every = o->expert_interval;
+    if (every > o->num_layers)
+        return MEGA_MISTAKE("--expert-interval %lld of %lld layers: no layer has experts; leave --num-experts out",
+                            (long long)every, (long long)o->num_layers);
+    if (o->num_layers > MEGA_SHAPE_LAYERS && every != 1)
+        return MEGA_MISTAKE("--expert-interval %lld: expected 1 for %lld layers; only %d can differ", (long long)every,
+                            (long long)o->num_layers, MEGA_SHAPE_LAYERS);
+    for (int64_t i = 0; i < o->num_layers; i++)
+        if ((i + 1) % every != 0) mega_shape_set_bit(e->dense, i);
+    return MEGA_OK;
+}
+
 static mega_status set_layers(const mega_model_options *o, mega_experts_shape *e)
 {
+    if (o->expert_interval > 0) return set_last_layers(o, e);
     const char *text = o->moe_layer_freq != NULL ? o->moe_layer_freq : "1";
     pattern p = {.at = text};
     char *end;
@@ -109,6 +124,59 @@ static mega_status set_layers(const mega_model_options *o, mega_experts_shape *e
     }
     if (dense == o->num_layers && dense > 0)
         return MEGA_MISTAKE("--moe-layer-freq %s: no layer has experts; leave --num-experts out", text);
+    return MEGA_OK;
+}
+
+/* ---- how many experts ---- */
+
+/* Returns the number at this place of --num-experts; 0: it is none. */
+static int64_t experts_read(const mega_model_options *o, size_t i)
+{
+    char *end;
+    const long long n = strtoll(o->num_experts.item[i], &end, 10);
+    return end != o->num_experts.item[i] && *end == '\0' && n >= 1 && n <= MEGA_ROUTE_EXPERTS ? n : 0;
+}
+
+int64_t mega_model_num_experts(const mega_model_options *o)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < o->num_experts.count; i++) {
+        const int64_t n = experts_read(o, i);
+        if (n == 0) return -1;
+        if (n > most) most = n;
+    }
+    return most > 1 ? most : 0;
+}
+
+static mega_status network_check_counts(const mega_model_options *o)
+{
+    for (size_t i = 0; i < o->num_experts.count; i++)
+        if (experts_read(o, i) == 0)
+            return MEGA_MISTAKE("--num-experts %s: expected a whole number from 1 to %d", o->num_experts.item[i],
+                                MEGA_ROUTE_EXPERTS);
+    return MEGA_OK;
+}
+
+/* Several numbers are those of the layers with experts, in order. */
+static mega_status network_set_counts(const mega_model_options *o, mega_experts_shape *e)
+{
+    const size_t count = o->num_experts.count;
+    int64_t layers = 0;
+    for (int64_t i = 0; i < o->num_layers; i++) layers += mega_shape_experts(e, i) > 0;
+    if (count < 2) return MEGA_OK;
+    if ((int64_t)count != layers || o->num_layers > MEGA_SHAPE_LAYERS)
+        return MEGA_MISTAKE("--num-experts: %zu numbers, and %lld layers have experts (--moe-layer-freq, "
+                            "--expert-interval); expected one number, or one for each of these, of at most %d layers",
+                            count, (long long)layers, MEGA_SHAPE_LAYERS);
+    for (int64_t i = 0, k = 0; i < o->num_layers; i++) {
+        if (mega_shape_experts(e, i) == 0) continue;
+        const int64_t n = experts_read(o, (size_t)k++);
+        if (n < e->choices || n % (e->groups > 0 ? e->groups : 1) != 0)
+            return MEGA_MISTAKE("--num-experts: %lld in layer %lld, of which a token chooses %lld%s; expected as many "
+                                "experts as choices or more, in groups of one size",
+                                (long long)n, (long long)i, (long long)e->choices, e->groups > 0 ? " by groups" : "");
+        e->fewer[i] = n < e->count ? (uint16_t)n : 0;
+    }
     return MEGA_OK;
 }
 
@@ -144,14 +212,15 @@ static mega_status set_choice(const mega_model_options *o, mega_experts_shape *e
     e->scale = isnan(o->moe_router_topk_scaling_factor) ? 0.0 : o->moe_router_topk_scaling_factor;
     e->groups = o->moe_router_num_groups;
     e->chosen_groups = o->moe_router_group_topk;
-    if (o->num_experts <= 1) return MEGA_OK;
+    const int64_t experts = mega_model_num_experts(o);
+    if (experts == 0) return MEGA_OK;
     e->choice_bias = o->moe_router_enable_expert_bias;
     if (e->choice_bias && !is_sigmoid)
         return MEGA_MISTAKE("--moe-router-enable-expert-bias: expected scores from 0 to 1 that do not depend on each "
                             "other, to which a bias is added; give --moe-router-score-function sigmoid with it");
-    if (e->choices > o->num_experts)
+    if (e->choices > experts)
         return MEGA_MISTAKE("--moe-router-topk %lld of --num-experts %lld: expected at most all of them",
-                            (long long)e->choices, (long long)o->num_experts);
+                            (long long)e->choices, (long long)experts);
     if (e->choices == 1 && e->normalized)
         return MEGA_MISTAKE("--moe-router-topk 1: the weight of one expert, divided by the sum of all chosen ones, is "
                             "always 1, so that the router would learn nothing; give --moe-router-pre-softmax");
@@ -161,19 +230,23 @@ static mega_status set_choice(const mega_model_options *o, mega_experts_shape *e
 mega_status network_set_experts(const mega_model_options *o, mega_network_shape *net)
 {
     mega_experts_shape *e = &net->experts;
-    if (o->num_experts > 1) e->count = o->num_experts;
+    e->count = mega_model_num_experts(o);
+    MEGA_TRY(network_check_counts(o));
     e->hidden = o->moe_ffn_hidden_size > 0 ? o->moe_ffn_hidden_size : o->ffn_hidden_size;
     e->balance = MEGA_ROUTER_AUX_LOSS_COEF;
     MEGA_TRY(set_choice(o, e));
     if (e->count == 0) return MEGA_OK;
     MEGA_TRY(experts_check_groups(e));
     e->has_biases = o->add_bias_linear;
-    return set_layers(o, e);
+    e->blended = o->mlp_type != NULL && strcmp(o->mlp_type, "residual") == 0;
+    e->shared = e->blended ? o->ffn_hidden_size : 0;
+    MEGA_TRY(set_layers(o, e));
+    return network_set_counts(o, e);
 }
 
 bool mega_network_has_experts_alone(const mega_network_shape *net, int64_t layers)
 {
     for (int64_t i = 0; i < layers; i++)
         if (mega_shape_bit(net->experts.dense, i)) return false;
-    return net->experts.count > 0;
+    return net->experts.count > 0 && !net->experts.blended;
 }

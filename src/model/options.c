@@ -63,7 +63,9 @@ static const mega_option_row kind_rows[] = {
 const mega_option_section mega_model_kind_section = MEGA_SECTION("network kind", kind_rows);
 
 static const mega_option_row experts_rows[] = {
-    {ROW("num-experts", num_experts, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = MEGA_ROUTE_EXPERTS, .help = "number of experts that replace the MLP of a layer; each token uses --moe-router-topk of them; 1: an MLP"},
+    {ROW("num-experts", num_experts, MEGA_OPTION_LIST), .help = "number of experts that replace the MLP of a layer, or one number for each layer with experts; each token uses --moe-router-topk of them; 1: an MLP"},
+    {ROW("mlp-type", mlp_type, MEGA_OPTION_STRING), .choices = "standard|residual", .fallback = "standard", .help = "residual: layers of experts have an MLP beside them, of --ffn-hidden-size, and a token adds both by weights of its own (PR-MoE)"},
+    {ROW("expert-interval", expert_interval, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 20, .help = "the last of each so many layers has experts, as in Megatron-DeepSpeed, instead of --moe-layer-freq"},
     {ROW("moe-init-from", moe_init_from, MEGA_OPTION_STRING), .help = "begin a mixture of --num-experts with the weights of a dense model, in a folder or checkpoint: every expert with the MLP of its layer, routers at random; without effect where --load has a checkpoint to go on from"},
     {ROW("moe-ffn-hidden-size", moe_ffn_hidden_size, MEGA_OPTION_INT), .range = MEGA_RANGE_POSITIVE, .most = 1 << 23, .help = "width inside an expert; --ffn-hidden-size when not given"},
     {ROW("moe-layer-freq", moe_layer_freq, MEGA_OPTION_STRING), .fallback = "1", .help = "which layers have experts: N: the first and every N-th after it; or a list of a 0 or 1 for each layer, which + and * may lengthen: \"([0]*3+[1])*2\""},

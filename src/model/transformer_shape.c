@@ -65,7 +65,7 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
         return MEGA_MISTAKE(
             "--moe-router-enable-expert-bias: the experts of this model have no bias of the choice; leave "
             "the option out");
-    if (o->num_experts > 1 && mega_network_has_experts_alone(&out->net, o->num_layers))
+    if (mega_model_num_experts(o) > 0 && mega_network_has_experts_alone(&out->net, o->num_layers))
         out->ffn_hidden = out->net.experts.hidden; /* what folders of such models say */
     return net != NULL ? MEGA_OK : mega_network_find_family(out, &out->net);
 }

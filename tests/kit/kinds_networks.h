@@ -37,6 +37,7 @@ static const mega_family_names family_names = {.root = "",
                                                .shared_gate_file = "shared.gate",
                                                .shared_up_file = "shared.up",
                                                .shared_router = "shared.router",
+                                               .blend = "blend",
                                                .sinks = "attention.sinks",
                                                .positions = "places",
                                                .token_types = "types",
@@ -82,6 +83,19 @@ static const mega_network_shape experts = {
     .untied = true,
     .experts = {
         .count = 4, .choices = 2, .hidden = 12, .shared = 8, .shared_gate = true, .normalized = true, .dense = {2}}};
+/* GPT-2's blocks; the first layer has fewer experts than the others, and both kinds of MLP are weighted by token. */
+static const mega_network_shape residual = {.family = &family,
+                                            .positions = MEGA_POSITIONS_TABLE,
+                                            .untied = true,
+                                            .experts = {.count = 4,
+                                                        .choices = 2,
+                                                        .hidden = 12,
+                                                        .fewer = {2},
+                                                        .shared = 8,
+                                                        .blended = true,
+                                                        .has_biases = true,
+                                                        .normalized = true,
+                                                        .dense = {2}}};
 /* The experts of a layer are one tensor in the file, gate and up row by row, turned. */
 static const mega_family_names stacked_names = {.root = "",
                                                 .block = "block.%d",

@@ -24,6 +24,7 @@
  *            logits, jitter of what routers and experts read, rotary positions, RMS norms; dropout
  *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
  *            cut gates; dropout
+ *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -77,6 +78,7 @@ static const struct {
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
               {"experts", NULL, 0, false, &experts, EXPERTS},
               {"gpt_oss", NULL, 0, false, &gpt_oss, STACKS},
+              {"residual", NULL, 0, false, &residual, STACKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},

@@ -29,7 +29,9 @@ static const struct {
     {"megalith_gpt", "gpt2", "model.embed_tokens.weight", "transformer.wte.weight"},
     {"megalith_gpt", "gpt2", "model.norm.bias", "transformer.ln_f.bias"},
     {"megalith_gpt", "gpt2", "model.layers.7.self_attn.o_proj.weight", "transformer.h.7.attn.c_proj.weight"},
-    {"megalith_gpt", "gpt2", "model.layers.7.mlp.experts.5.down_proj.weight", "transformer.h.7.mlp.c_proj.weight"}};
+    {"megalith_gpt", "gpt2", "model.layers.7.mlp.experts.5.down_proj.weight", "transformer.h.7.mlp.c_proj.weight"},
+    {"megalith_gpt", "gpt2", "model.layers.7.mlp.shared_expert.down_proj.bias", "transformer.h.7.mlp.c_proj.bias"},
+    {"megalith_gpt", "gpt2", "model.layers.7.mlp.coefficient.first.bias", ""}};
 
 static void names_of_dense_models(void **state)
 {

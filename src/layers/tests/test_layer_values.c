@@ -1,6 +1,7 @@
 /* Layers for models that are not transformers: the gradients of a convolutional network against differences in double,
  * losses that a model weights itself, and error messages that name the layer. */
 #include "kit.h"
+#include "megalith/experts.h"
 #include "megalith/layers.h"
 #include "megalith/program.h"
 
@@ -63,6 +64,26 @@ static double loss_at(const bench *k, int number)
     return *(const double *)l.sum / *(const double *)l.weight;
 }
 
+/* Compares gradients, which the program has computed, with differences of the loss. */
+static void check_slopes(bench *k, double (*loss)(bench *))
+{
+    for (int p = 0; p < mega_params_count(k->params); p++) {
+        const mega_param *r = mega_params_get(k->params, p);
+        double *w = mega_params_master(k->params, p);
+        const double *d = mega_params_grad(k->params, p);
+        for (int64_t i = 0; i < r->count; i += 1 + r->count / 7) {
+            const double was = w[i], h = 1e-5;
+            w[i] = was + h;
+            const double above = loss(k);
+            w[i] = was - h;
+            const double below = loss(k), slope = (above - below) / (2 * h);
+            w[i] = was;
+            if (!(fabs(slope - d[i]) <= 1e-7))
+                fail_msg("%s[%lld]: slope %.10g, gradient %.10g", r->name, (long long)i, slope, d[i]);
+        }
+    }
+}
+
 /* ---- a convolutional network ---- */
 
 /* The network: two images of 6 x 4 pixels; every layer of image.c, a reshape that flattens, and three losses. */
@@ -111,22 +132,9 @@ static void gradients_of_a_convolutional_network(void **state)
     memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
     need(mega_program_forward(k.program, 0));
     need(mega_program_backward(k.program, 0));
-    for (int p = 0; p < mega_params_count(k.params); p++) {
-        const mega_param *r = mega_params_get(k.params, p);
-        double *w = mega_params_master(k.params, p);
-        const double *d = mega_params_grad(k.params, p);
-        assert_string_equal(r->name, names[p]);
-        for (int64_t i = 0; i < r->count; i += 1 + r->count / 7) {
-            const double was = w[i], h = 1e-5;
-            w[i] = was + h;
-            const double above = net_loss(&k);
-            w[i] = was - h;
-            const double below = net_loss(&k), slope = (above - below) / (2 * h);
-            w[i] = was;
-            if (!(fabs(slope - d[i]) <= 1e-7))
-                fail_msg("%s[%lld]: slope %.10g, gradient %.10g", r->name, (long long)i, slope, d[i]);
-        }
-    }
+    for (int p = 0; p < mega_params_count(k.params); p++)
+        assert_string_equal(mega_params_get(k.params, p)->name, names[p]);
+    check_slopes(&k, net_loss);
     bench_end(&k);
 }
 
@@ -172,6 +180,55 @@ static void batch_norm_takes_whole_groups(void **state)
         }
         assert_true(fabs(all) < 1e-12 && fabs(first) > 1e-3);
     }
+    bench_end(&k);
+}
+
+/* ---- two results, weighted by token ---- */
+
+/* The loss is the sum of the squares of what mega_blend returns. */
+static double blend_loss(bench *k)
+{
+    need(mega_program_forward(k->program, 0));
+    return loss_at(k, 0);
+}
+
+static void blend_is_a_softmax_of_two(void **state)
+{
+    (void)state;
+    bench k;
+    bench_begin(&k, MEGA_TRAIN, 1);
+    const mega_builder *b = &k.b;
+    const mega_tensor x = mega_input(b, "x", MEGA_F64, S, C), u = mega_input(b, "u", MEGA_F64, S, C);
+    const mega_linear_options normal = {.weight = {.init = MEGA_INIT_NORMAL, .init_std = 0.7}};
+    const mega_tensor v = mega_linear(b, "v", x, C, &normal);
+    const mega_tensor y = mega_blend(b, "blend", x, u, v, &normal);
+    mega_graph_output(b->graph, y, "y");
+    mega_graph_output(b->graph, v, "v_out");
+    mega_loss_add(b, "squares", mega_sum(b, mega_mul(b, y, y), mega_none()), 1);
+    bench_build(&k, true);
+    fill(&k, "x", B * S * C);
+    fill(&k, "u", B * S * C);
+    mega_program_step_block(k.program)->loss_factor = 1;
+    need(mega_program_forward(k.program, 0));
+    const double *in = mega_program_tensor(k.program, "x", 0), *first = mega_program_tensor(k.program, "u", 0),
+                 *second = mega_program_tensor(k.program, "v_out", 0), *out = mega_program_tensor(k.program, "y", 0);
+    const double *w[2] = {mega_params_master(k.params, mega_params_find(k.params, "m.blend.first.weight")),
+                          mega_params_master(k.params, mega_params_find(k.params, "m.blend.second.weight"))};
+    for (int i = 0; i < B * S; i++) {
+        double e[2] = {0, 0};
+        for (int j = 0; j < 2; j++) {
+            for (int c = 0; c < C; c++) e[j] += in[i * C + c] * w[j][c];
+            e[j] = exp(e[j]);
+        }
+        for (int c = 0; c < C; c++) {
+            const double expected = (e[0] * first[i * C + c] + e[1] * second[i * C + c]) / (e[0] + e[1]);
+            assert_true(fabs(out[i * C + c] - expected) < 1e-13);
+        }
+    }
+    memset(mega_params_flat_grad(k.params), 0, mega_params_bytes(k.params, MEGA_PARAMS_GRADS));
+    need(mega_program_forward(k.program, 0));
+    need(mega_program_backward(k.program, 0));
+    check_slopes(&k, blend_loss);
     bench_end(&k);
 }
 
@@ -300,11 +357,9 @@ static void mistakes_name_the_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_a_convolutional_network),
-        cmocka_unit_test(initial_values_follow_the_fan_in),
-        cmocka_unit_test(batch_norm_takes_whole_groups),
-        cmocka_unit_test(a_model_weights_the_losses_of_its_rows),
-        cmocka_unit_test(mistakes_name_the_layer),
+        cmocka_unit_test(gradients_of_a_convolutional_network),   cmocka_unit_test(initial_values_follow_the_fan_in),
+        cmocka_unit_test(batch_norm_takes_whole_groups),          cmocka_unit_test(blend_is_a_softmax_of_two),
+        cmocka_unit_test(a_model_weights_the_losses_of_its_rows), cmocka_unit_test(mistakes_name_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,7 @@ static void yarn_is_that_of_megatron(void **state)
 
 /* ---- mixtures of experts ---- */
 
+static const char *six[] = {"6"};
 static mega_model_options mixture(void)
 {
     return (mega_model_options){.num_layers = 4,
@@ -223,7 +224,7 @@ static mega_model_options mixture(void)
                                 .rotary_base = 10000,
                                 .swiglu = true,
                                 .untie_embeddings_and_output_weights = true,
-                                .num_experts = 6,
+                                .num_experts = {six, 1},
                                 .moe_router_topk = 2};
 }
 
@@ -264,6 +265,34 @@ static void mixtures_of_options_have_families(void **state)
     expect_family("megalith_gpt", &o);
     o = mixture(), o.add_bias_linear = true;
     expect_family("megalith_gpt", &o);
+    o = mixture(), o.mlp_type = "residual";
+    expect_family("megalith_gpt", &o);
+}
+
+static const char *numbers[] = {"4", "6", "2", "3", "x", "0", "2049", ""};
+
+/* Several numbers are those of the layers with experts, in order. */
+static void layers_have_numbers_of_their_own(void **state)
+{
+    static const int64_t expected[2][4] = {{0, 4, 0, 6}, {4, 0, 6, 0}};
+    (void)state;
+    mega_model_options o = mixture();
+    mega_network_shape net;
+    o.num_experts = (mega_list){numbers, 2};
+    assert_int_equal(mega_model_num_experts(&o), 6);
+    for (int k = 0; k < 2; k++) {
+        if (k == 0) o.expert_interval = 2;
+        else
+            o.expert_interval = 0, o.moe_layer_freq = "2";
+        GPT_RUN_OK(mega_network_from_options(&o, &net));
+        for (int i = 0; i < 4; i++) assert_int_equal(mega_shape_experts(&net.experts, i), expected[k][i]);
+        expect_family("megalith_gpt", &o);
+    }
+    o.num_experts = (mega_list){numbers + 1, 1};
+    GPT_RUN_OK(mega_network_from_options(&o, &net));
+    assert_int_equal(mega_shape_experts(&net.experts, 2), 6);
+    o.num_experts.count = 0;
+    assert_int_equal(mega_model_num_experts(&o), 0);
 }
 
 static double sum_of_losses(const mega_transformer *m)
@@ -324,6 +353,19 @@ static void wrong_mixtures_are_refused(void **state)
     expect_refused(&o, "give --moe-router-pre-softmax");
     o = mixture(), o.moe_router_enable_expert_bias = true;
     expect_refused(&o, "give --moe-router-score-function sigmoid");
+    for (int i = 4; i < 8; i++) {
+        o = mixture(), o.num_experts = (mega_list){numbers + i, 1};
+        expect_refused(&o, "expected a whole number from 1 to 2048");
+        assert_int_equal(mega_model_num_experts(&o), -1);
+    }
+    o = mixture(), o.num_experts = (mega_list){numbers, 3};
+    expect_refused(&o, "--num-experts: 3 numbers, and 4 layers have experts");
+    o.expert_interval = 2;
+    expect_refused(&o, "--num-experts: 3 numbers, and 2 layers have experts");
+    o.num_experts.count = 2, o.moe_router_topk = 5;
+    expect_refused(&o, "--num-experts: 4 in layer 1, of which a token chooses 5");
+    o = mixture(), o.expert_interval = 5;
+    expect_refused(&o, "--expert-interval 5 of 4 layers: no layer has experts");
     o = mixture(), o.moe_router_num_groups = 3;
     expect_refused(&o, "belong together");
     o.moe_router_group_topk = 2;
@@ -336,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixtures_of_options_have_families),
+        cmocka_unit_test(layers_have_numbers_of_their_own),
         cmocka_unit_test(wrong_mixtures_are_refused),
         cmocka_unit_test(jitter_of_routers_and_of_experts),
         cmocka_unit_test(norms_of_one_plus_weight),

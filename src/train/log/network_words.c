@@ -71,16 +71,25 @@ static const char *biases(const mega_network_shape *n)
     return "biases of some layers";
 }
 
+static void put_experts(const mega_experts_shape *e, mega_buffer *out)
+{
+    int64_t fewest = e->count;
+    if (e->count == 0) return;
+    for (int64_t i = 0; i < MEGA_SHAPE_LAYERS; i++)
+        if (e->fewer[i] > 0 && e->fewer[i] < fewest) fewest = e->fewer[i];
+    mega_buffer_puts(out, ", ");
+    if (fewest < e->count) mega_buffer_printf(out, "%lld to ", (long long)fewest);
+    mega_buffer_printf(out, "%lld experts of %lld, %lld of them a token", (long long)e->count, (long long)e->hidden,
+                       (long long)e->choices);
+    if (e->shared > 0) mega_buffer_printf(out, ", an MLP of %lld beside them", (long long)e->shared);
+}
+
 void train_network_words(const mega_network_shape *n, mega_buffer *out)
 {
     put_norms(n, out);
     put_positions(n, out);
     mega_buffer_printf(out, ", %s, %s", activation(n), biases(n));
-    if (n->experts.count > 0)
-        mega_buffer_printf(out, ", %lld experts of %lld, %lld of them a token", (long long)n->experts.count,
-                           (long long)n->experts.hidden, (long long)n->experts.choices);
-    if (n->experts.count > 0 && n->experts.shared > 0)
-        mega_buffer_printf(out, ", an MLP of %lld beside them", (long long)n->experts.shared);
+    put_experts(&n->experts, out);
     if (n->parallel) mega_buffer_puts(out, ", attention and MLP in parallel");
     if (n->has_window && n->window_left >= 0)
         mega_buffer_printf(out, ", window of %lld", (long long)n->window_left + 1);

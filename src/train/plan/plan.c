@@ -45,9 +45,12 @@ static int64_t plan_unchosen(const trainer *t)
     const mega_model_shape s = t->task->shape(&t->network, -1);
     const mega_experts_shape *e = &s.net.experts;
     const int64_t of_expert = (s.net.gated ? 3 : 2) * e->hidden * s.hidden;
-    int64_t layers = 0;
-    for (int64_t i = 0; i < s.num_layers; i++) layers += mega_shape_bit(e->dense, i) ? 0 : 1;
-    return layers * (e->count - e->choices) * of_expert;
+    int64_t unchosen = 0;
+    for (int64_t i = 0; i < s.num_layers; i++) {
+        const int64_t experts = mega_shape_experts(e, i);
+        if (experts > 0) unchosen += experts - e->choices;
+    }
+    return unchosen * of_expert;
 }
 
 static mega_status plan_parameters(const trainer *t, mega_buffer *out)

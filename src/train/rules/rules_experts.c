@@ -10,7 +10,6 @@ static void experts_refuse_others(mega_options *o)
     const struct {
         const char *dest, *remedy;
     } other[] = {{"topk", "give --moe-router-topk"},
-                 {"expert_interval", "say which layers have experts with --moe-layer-freq"},
                  {"moe_loss_coeff", "give --moe-aux-loss-coeff"},
                  {"moe_train_capacity_factor",
                   "give --moe-expert-capacity-factor, and with --moe-token-drop-policy which choices are dropped"},
@@ -36,7 +35,7 @@ static void experts_check_init_from(mega_train_options *cfg)
 {
     mega_options *o = cfg->engine.options;
     const char *option = mega_options_origin(o, "moe_init_from");
-    if (cfg->model.num_experts <= 1)
+    if (mega_model_num_experts(&cfg->model) <= 0)
         mega_options_mistake(o, "%s makes a mixture of experts, and their number is missing: give --num-experts N",
                              option);
     if (cfg->clm.config_name != NULL)
@@ -65,7 +64,9 @@ static void experts_check_counts(const mega_train_options *cfg)
 /* A folder of --load or --config_name says itself whether it has experts. */
 void mega_train_rule_experts(mega_train_options *cfg)
 {
-    static const char *const of_experts[] = {"moe_ffn_hidden_size",
+    static const char *const of_experts[] = {"mlp_type",
+                                             "expert_interval",
+                                             "moe_ffn_hidden_size",
                                              "moe_layer_freq",
                                              "moe_router_topk",
                                              "moe_router_score_function",
@@ -84,10 +85,13 @@ void mega_train_rule_experts(mega_train_options *cfg)
     static const char *const of_capacities[] = {"moe_token_drop_policy", "moe_min_capacity"};
     mega_options *o = cfg->engine.options;
     const bool is_of_folder = cfg->load != NULL || cfg->clm.config_name != NULL;
-    if (cfg->model.num_experts > 1) experts_refuse_others(o);
+    if (mega_model_num_experts(&cfg->model) < 0)
+        mega_options_mistake(o, "%s: expected whole numbers from 1 to %d", mega_options_origin(o, "num_experts"),
+                             MEGA_ROUTE_EXPERTS);
+    if (mega_model_num_experts(&cfg->model) > 0) experts_refuse_others(o);
     if (cfg->begins_mixture) experts_check_init_from(cfg);
     if (cfg->model.moe_router_enable_expert_bias) experts_check_counts(cfg);
-    for (size_t i = 0; i < MEGA_COUNT(of_experts) && cfg->model.num_experts <= 1 && !is_of_folder; i++)
+    for (size_t i = 0; i < MEGA_COUNT(of_experts) && mega_model_num_experts(&cfg->model) == 0 && !is_of_folder; i++)
         if (mega_options_is_given(o, of_experts[i]))
             mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));
     for (size_t i = 0; i < MEGA_COUNT(of_capacities); i++)

@@ -102,6 +102,7 @@ static const check checks[] = {
     REACHES("qk-layernorm", LLAMA "--normalization RMSNorm --qk-layernorm", MEGA_QUERY_NORM_HEAD, gpt.net.query_norm),
     REACHES("window-size", LLAMA "--normalization RMSNorm --window-size 9,0", 9, gpt.net.window_left),
     REACHES("num-experts", MOE, 8, gpt.net.experts.count),
+    REACHES("expert-interval", MOE "--expert-interval 2", 5, gpt.net.experts.dense[0]),
     REACHES("moe-ffn-hidden-size", MOE "--moe-ffn-hidden-size 24", 24, gpt.net.experts.hidden),
     REACHES("moe-ffn-hidden-size", MOE "--moe-ffn-hidden-size 24", 24, gpt.ffn_hidden),
     REACHES("moe-layer-freq", MOE "--moe-layer-freq 2", 10, gpt.net.experts.dense[0]), /* layers 1 and 3 */

@@ -59,9 +59,11 @@ typedef enum mega_t5_kind {
 
 /* A layer of experts in the place of the MLP (mega_moe); count 0: none. */
 typedef struct mega_experts_shape {
-    int64_t count, choices, hidden; /* experts, how many of them a token chooses, and the width inside one */
-    int64_t shared;                 /* width of an MLP beside the experts, which computes every token; 0: none */
-    bool has_biases;                /* of the router and of both linear layers of each expert */
+    int64_t count, choices, hidden;    /* experts, how many of them a token chooses, and the width inside one */
+    uint16_t fewer[MEGA_SHAPE_LAYERS]; /* layer i has so many experts; 0: `count` */
+    int64_t shared;                    /* width of an MLP beside the experts, which computes every token; 0: none */
+    bool blended;    /* both are weighted, by a softmax over two numbers of the token (mega_blend); else added */
+    bool has_biases; /* of the router and of both linear layers of each expert */
     /* Gates and what they multiply are cut (mega_glu_args); 0: they are not. gate_alpha: the factor of a gate */
     double gate_limit, gate_alpha;
     bool shared_gate; /* its result is multiplied by the sigmoid of a linear layer of the token */
@@ -167,6 +169,13 @@ static inline bool mega_shape_add_label(mega_network_shape *n, const char *name)
 static inline bool mega_shape_bit(const uint64_t *bits, int64_t i)
 {
     return i < MEGA_SHAPE_LAYERS && (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+/* Returns the experts of layer i; 0: it has an MLP. */
+static inline int64_t mega_shape_experts(const mega_experts_shape *e, int64_t i)
+{
+    if (e->count == 0 || mega_shape_bit(e->dense, i)) return 0;
+    return i < MEGA_SHAPE_LAYERS && e->fewer[i] > 0 ? e->fewer[i] : e->count;
 }
 
 static inline void mega_shape_set_bit(uint64_t *bits, int64_t i)

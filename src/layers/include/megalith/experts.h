@@ -66,6 +66,12 @@ mega_tensor mega_experts_row_linear(const mega_builder *b, const mega_experts *e
 mega_tensor mega_moe(const mega_builder *b, const char *name, mega_tensor x, const mega_moe_options *options,
                      mega_expert_function *expert, const void *self, mega_router_result *out_router);
 
+/* Returns first * c + second * (1 - c) [T, C], row by row, where (c, 1 - c) is the softmax of two numbers of each row
+ * of x [T, K]: those of the linear layers NAME.first and NAME.second, of one output channel. It weights a layer of
+ * experts and an MLP beside it in a residual mixture (PR-MoE, Rajbhandari et al. 2022). */
+mega_tensor mega_blend(const mega_builder *b, const char *name, mega_tensor x, mega_tensor first, mega_tensor second,
+                       const mega_linear_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,8 +26,13 @@ typedef struct mega_model_options {
     double init_method_std;
     bool init_method_xavier_uniform;
 
-    /* A mixture of experts, and how its router is trained. num_experts 0 or 1: none */
-    int64_t num_experts, moe_ffn_hidden_size, moe_router_topk, moe_router_num_groups, moe_router_group_topk;
+    /* A mixture of experts, and how its router is trained. num_experts: a number, or one for each layer with experts;
+     * none, or the number 1: no mixture (mega_model_num_experts) */
+    mega_list num_experts;
+    const char *mlp_type;    /* "residual": an MLP beside the experts; NULL: "standard", none */
+    int64_t expert_interval; /* the last of each so many layers has experts, as in Megatron-DeepSpeed; 0: moe_layer_freq
+                                says which */
+    int64_t moe_ffn_hidden_size, moe_router_topk, moe_router_num_groups, moe_router_group_topk;
     const char *moe_init_from; /* folder of the dense model that it begins with; NULL: none */
     const char *moe_layer_freq, *moe_router_score_function, *moe_router_load_balancing_type;
     bool moe_router_pre_softmax, moe_router_enable_expert_bias;
@@ -42,6 +47,9 @@ typedef struct mega_model_options {
     int64_t num_layers_per_virtual_pipeline_stage;
     int64_t num_virtual_stages_per_pipeline_rank; /* derived from the member above; 0 or 1: one program per stage */
 } mega_model_options;
+
+/* The most experts of a layer; 0: no mixture; -1: not all of num_experts are numbers from 1 to MEGA_ROUTE_EXPERTS. */
+int64_t mega_model_num_experts(const mega_model_options *options);
 
 /* The option tables, one per title of --help. */
 extern const mega_option_section mega_model_kind_section, mega_model_experts_section;
