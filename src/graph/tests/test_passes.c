@@ -258,6 +258,43 @@ static void plan_keeps_what_is_under_way(void **state)
     keeps_what_is_under_way(OP_ALL_TO_ALL);
 }
 
+/* Checks the kinds of the instructions that the program has from `at` on. */
+static void expect_kinds(const mega_program *p, int at, const op_kind *kind, int num)
+{
+    for (int i = 0; i < num; i++)
+        if (p->g->op[at + i].kind != kind[i])
+            fail_msg("instruction %d: %s, expected %s", at + i, mega_op_table[p->g->op[at + i].kind]->name,
+                     mega_op_table[kind[i]]->name);
+}
+
+/* What an MLP computes beside two exchanges, there and back, is divided between both. In the backward program its
+ * gradients, and those of weights, are computed meanwhile. */
+static void exchanges_have_something_beside_them(void **state)
+{
+    static const op_kind forward[] = {OP_LINEAR,     OP_GELU,       OP_ALL_TO_ALL, OP_ACTIVATION, OP_LINEAR,
+                                      OP_ALL_TO_ALL, OP_ACTIVATION, OP_MASKED_SUM, OP_GELU,       OP_ADD};
+    static const op_kind backward[] = {OP_GELU_GRAD,     OP_ALL_TO_ALL,   OP_ACTIVATION_GRAD, OP_ACTIVATION_GRAD,
+                                       OP_LINEAR_GRAD_X, OP_ALL_TO_ALL,   OP_LINEAR_GRAD_W,   OP_GELU_GRAD,
+                                       OP_ADD,           OP_LINEAR_GRAD_W};
+    (void)state;
+    sketch k = begin();
+    const mega_tensor none = {0}, weight = param_named(k.g, "weight");
+    const mega_tensor x = mega_op_linear(k.g, k.x, weight);
+    const mega_tensor there = mega_op_all_to_all(k.g, mega_op_gelu(k.g, x, true), none, &k.two.tp);
+    const mega_tensor back = mega_op_all_to_all(k.g, mega_op_linear(k.g, there, weight), none, &k.two.tp);
+    const mega_tensor first = mega_op_gelu(k.g, back, true);
+    const mega_tensor up = mega_op_activation(k.g, x, MEGA_ACT_SILU);
+    const mega_tensor down = mega_op_activation(k.g, up, MEGA_ACT_SILU);
+    const mega_tensor sum = mega_op_row_sum(k.g, mega_op_add(k.g, first, down));
+    mega_graph_loss(k.g, "loss", mega_op_weighted_sum(k.g, sum, none), 1);
+    mega_program *p = build(&k, true, true);
+    expect_kinds(p, 0, forward, sizeof forward / sizeof *forward);
+    int at = p->g->num_forward;
+    while (p->g->op[at].kind != OP_GELU_GRAD) at++;
+    expect_kinds(p, at, backward, sizeof backward / sizeof *backward);
+    end(&k, p);
+}
+
 static void place_finds_where_buckets_are_complete(void **state)
 {
     (void)state;
@@ -397,6 +434,7 @@ int main(void)
         cmocka_unit_test(no_fusion_keeps_every_op),
         cmocka_unit_test(schedule_starts_collectives_early_and_waits_late),
         cmocka_unit_test(schedule_waits_for_all_inputs),
+        cmocka_unit_test(exchanges_have_something_beside_them),
         cmocka_unit_test(plan_keeps_what_is_under_way),
         cmocka_unit_test(place_finds_where_buckets_are_complete),
         cmocka_unit_test(recompute_clones_only_what_its_backward_reads),
