@@ -141,8 +141,8 @@ typedef struct op_attr {
     bool overwrites;      /* op_row.overwrites: overwrites this gradient in every micro-batch */
     int bucket;           /* number of a bucket of parameters */
     int param;            /* held_grad_zero, held_grad_add: number of a parameter, which is in `bucket` */
-    int64_t begin;        /* embedding, cross-entropy: first id on this rank; rows_grad: first row; accumulate: first
-                      element */
+    int64_t begin;        /* embedding, cross-entropy: first id on this rank; expert_order: first expert; rows_grad:
+                             first row; accumulate: first element */
     int64_t
         valid; /* cross-entropy: columns without padding; labelled_sum, label_weights: classes; row_sum_grad: columns */
     int32_t ignored; /* of labels: the one that counts for no row, which may be a class */

@@ -188,7 +188,7 @@ static mega_tensor moe_round(const mega_builder *b, const moe_layer *l, const me
     const mega_axis *ep = &b->layout->ep;
     const mega_expert_places sent = mega_op_expert_send(g, l->choice, &l->order, &l->rounds, round);
     const mega_expert_received_result got = mega_op_expert_received(g, l->firsts, &l->rounds, round);
-    mega_expert_places here = mega_op_expert_order(g, got.choice, e->num_experts / ep->size);
+    mega_expert_places here = mega_op_expert_order(g, got.choice, 0, e->num_experts / ep->size);
     here.counted = round == 0 ? l->order.counted : 0; /* as in a plan, where all experts are chosen alike */
     const mega_experts experts = {e->num_experts, here};
     const mega_tensor needed = round > 0 ? got.needed : mega_none();
@@ -238,7 +238,7 @@ static bool moe_fits(const mega_builder *b, const char *name, const mega_moe_opt
 static mega_tensor moe_experts(const mega_builder *b, const mega_moe_options *o, moe_layer *l)
 {
     mega_graph *g = b->graph;
-    l->order = mega_op_expert_order(g, l->choice, o->num_experts);
+    l->order = mega_op_expert_order(g, l->choice, 0, o->num_experts);
     const mega_experts experts = {o->num_experts, l->order};
     const mega_axis ep = experts_axis(b, o->num_experts);
     if (!mega_axis_has_others(&ep)) {
@@ -281,7 +281,7 @@ static mega_tensor times_sigmoid(const mega_builder *b, mega_tensor y, mega_tens
 {
     static const mega_route_options one = {.score = MEGA_ROUTE_SIGMOID, .choices = 1};
     const mega_route_result r = mega_op_route(b->graph, logits, mega_none(), &one);
-    const mega_expert_places at = mega_op_expert_order(b->graph, r.choice, 1);
+    const mega_expert_places at = mega_op_expert_order(b->graph, r.choice, 0, 1);
     return mega_op_expert_combine(b->graph, y, r.weight, &at);
 }
 

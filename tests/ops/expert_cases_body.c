@@ -37,10 +37,12 @@ static mega_expert_order_args expert_places(check *k, const struct expert_case *
 
 static void check_expert_order(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int i = 0; i < COUNT(expert_cases); i++) {
-        const struct expert_case *c = &expert_cases[i];
-        check k = check_begin("expert_order", type, "%lld of %lld, %s", (long long)rows, (long long)cols, c->name);
-        mega_expert_order_args a = {.choices = rows * c->slots, .experts = c->experts};
+    for (int i = 0; i < 2 * COUNT(expert_cases); i++) {
+        const struct expert_case *c = &expert_cases[i / 2];
+        const int64_t begin = i % 2 * c->experts / 2, experts = c->experts - begin; /* of all, or of the last half */
+        check k = check_begin("expert_order", type, "%lld of %lld, %s, from %lld on", (long long)rows, (long long)cols,
+                              c->name, (long long)begin);
+        mega_expert_order_args a = {.choices = rows * c->slots, .experts = experts, .begin = begin};
         a.choice = expert_choices(&k, c, rows);
         a.place = check_output_add(&k, "place", MEGA_I32, a.choices);
         a.source = check_output_add(&k, "source", MEGA_I32, a.choices);

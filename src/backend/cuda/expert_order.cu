@@ -19,7 +19,7 @@ BODY order_share order_share_of(const mega_expert_order_args *a)
 BODY uint32_t order_count(const mega_expert_order_args *a, order_share own, int64_t expert)
 {
     uint32_t count = 0;
-    for (int64_t c = own.begin; c < own.end; c++) count += a->choice[c] == expert;
+    for (int64_t c = own.begin; c < own.end; c++) count += a->choice[c] - a->begin == expert;
     return count;
 }
 
@@ -47,14 +47,14 @@ KERNEL(expert_order_place, mega_expert_order_args, ROW_THREADS)
         if (thread_x() == 0) a.first[e] = (int32_t)first;
         if (e == a.experts) {
             for (int64_t c = own.begin; c < own.end; c++) {
-                if (a.choice[c] < 0 || a.choice[c] >= a.experts) a.place[c] = -1;
+                if (a.choice[c] < a.begin || a.choice[c] >= a.begin + a.experts) a.place[c] = -1;
                 if (c >= first) a.source[c] = -1;
             }
             continue;
         }
         int32_t row = (int32_t)(first + order_before(s, order_count(&a, own, e), &count));
         for (int64_t c = own.begin; c < own.end; c++) {
-            if (a.choice[c] != e) continue;
+            if (a.choice[c] - a.begin != e) continue;
             a.source[row] = (int32_t)c;
             a.place[c] = row++;
         }

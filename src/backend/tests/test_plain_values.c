@@ -492,12 +492,20 @@ static void test_experts(void **state)
     (void)state;
     const int32_t choice[6] = {2, 0, 0, 2, 3, 0};
     int32_t place[6], source[6], first[4];
-    mega_expert_order_args o = {head, place, source, first, choice, 6, 3};
+    mega_expert_order_args o = {head, place, source, first, choice, 6, 3, 0};
     mega_plain_expert_order.run(NULL, &o);
     const int32_t places[6] = {3, 0, 1, 4, -1, 2}, sources[6] = {1, 2, 5, 0, 3, -1}, firsts[4] = {0, 3, 3, 5};
     assert_memory_equal(place, places, sizeof place);
     assert_memory_equal(source, sources, sizeof source);
     assert_memory_equal(first, firsts, sizeof first);
+    mega_expert_order_args part = {head, place, source, first, choice, 6, 2, 2}; /* experts 2 and 3 alone */
+    mega_plain_expert_order.run(NULL, &part);
+    const int32_t part_places[6] = {0, -1, -1, 1, 2, -1}, part_sources[6] = {0, 3, 4, -1, -1, -1};
+    const int32_t part_firsts[3] = {0, 2, 3};
+    assert_memory_equal(place, part_places, sizeof place);
+    assert_memory_equal(source, part_sources, sizeof source);
+    assert_memory_equal(first, part_firsts, sizeof part_firsts);
+    mega_plain_expert_order.run(NULL, &o);
     const double x[3] = {1, 2, 3}, weight[6] = {10, 100, 1000, 1e4, 1e5, 1e6}, matrix[6] = {2, 3, 8, 8, 5, 7};
     double rows[6], y[12], out[6], dy[12], dweight[6], dmatrix[6], dbias[6] = {0};
     mega_expert_rows_args r = {head, rows, x, source, 6, 1, 2};
@@ -536,7 +544,7 @@ static void test_expert_rounds(void **state)
     const int32_t sources[2][4] = {{1, 2, 0, 3}, {5, -1, -1, -1}};
     const int32_t received[2][4] = {{0, 0, 1, -1}, {-1, -1, -1, -1}};
     int32_t order_place[6], order_source[6], first[5], place[6], source[4], got[4], needed;
-    mega_expert_order_args o = {head, order_place, order_source, first, choice, 6, 4};
+    mega_expert_order_args o = {head, order_place, order_source, first, choice, 6, 4, 0};
     mega_plain_expert_order.run(NULL, &o);
     assert_memory_equal(first, firsts, sizeof first);
     for (int round = 0; round < 3; round++) {

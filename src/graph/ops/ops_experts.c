@@ -17,9 +17,9 @@ enum { EXPERT_COMBINE_GRAD_DY, EXPERT_COMBINE_GRAD_DWEIGHT };
 
 /* ---- expert_order: in choice [T, k] i32; out place [T, k], source [T * k], first [E + 1], all i32 ---- */
 
-mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t experts)
+mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t begin, int64_t experts)
 {
-    instruction op = {.kind = OP_EXPERT_ORDER, .in = {choice.id}, .attr = {.experts = experts}};
+    instruction op = {.kind = OP_EXPERT_ORDER, .in = {choice.id}, .attr = {.experts = experts, .begin = begin}};
     if (mega_graph_emit(g, &op).id == 0) return (mega_expert_places){.counted = 0};
     return (mega_expert_places){.place = {op.out[EXPERT_ORDER_PLACE]},
                                 .source = {op.out[EXPERT_ORDER_SOURCE]},
@@ -33,9 +33,10 @@ static mega_status expert_order_shape(const mega_graph *g, const instruction *op
     MEGA_TRY(mega_op_check_dims(g, op, 0, "choice", MEGA_I32, 2));
     const int64_t tokens = mega_op_in_dim(g, op, 0, 0), slots = mega_op_in_dim(g, op, 0, 1);
     const int64_t rows = mega_extent_mul(tokens, slots);
-    if (op->attr.experts < 1 || op->attr.experts >= INT32_MAX)
-        return MEGA_MISTAKE("op expert_order in \"%s\": %lld experts; expected 1 or more, below 2^31 - 1", op->scope,
-                            (long long)op->attr.experts);
+    if (op->attr.experts < 1 || op->attr.begin < 0 || op->attr.begin >= INT32_MAX - op->attr.experts)
+        return MEGA_MISTAKE("op expert_order in \"%s\": %lld experts from number %lld on; expected 1 or more, whose "
+                            "numbers are from 0 to 2^31 - 2",
+                            op->scope, (long long)op->attr.experts, (long long)op->attr.begin);
     if (rows > INT32_MAX)
         return MEGA_MISTAKE("op expert_order in \"%s\": %lld choices of each of %lld tokens (%s); expected fewer than "
                             "2^31 in all, use smaller micro-batches",
@@ -50,7 +51,8 @@ const op_row mega_op_row_expert_order = {
     OP_ROW(expert_order, 1, 3, expert_order), .shape = expert_order_shape,
     .members = MEMBERS(OUT(expert_order, place, EXPERT_ORDER_PLACE), OUT(expert_order, source, EXPERT_ORDER_SOURCE),
                        OUT(expert_order, first, EXPERT_ORDER_FIRST), IN(expert_order, choice, 0),
-                       COUNT(expert_order, choices, 0), ATTR(expert_order, experts, experts))};
+                       COUNT(expert_order, choices, 0), ATTR(expert_order, experts, experts),
+                       ATTR(expert_order, begin, begin))};
 
 /* ---- expert_rows: in x [T, C], place [T, k], source [R]; out [R, C]. (The gradient reads place.) ---- */
 

@@ -3,22 +3,27 @@
 /* Four choices of three tokens each, among two experts. */
 static mega_expert_places places(const operands *o)
 {
-    return mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 2);
+    return mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0, 2);
 }
 
 static void choices_of_one_row(const operands *o)
 {
-    mega_op_expert_order(o->g, o->labels, 2);
+    mega_op_expert_order(o->g, o->labels, 0, 2);
 }
 
 static void order_of_no_experts(const operands *o)
 {
-    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0);
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), 0, 0);
+}
+
+static void order_below_first_expert(const operands *o)
+{
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 3, 4), -1, 2);
 }
 
 static void too_many_choices(const operands *o)
 {
-    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 1 << 20, 1 << 12), 2);
+    mega_op_expert_order(o->g, input(o->g, "choice", MEGA_I32, 2, 1 << 20, 1 << 12), 0, 2);
 }
 
 static void expert_rows_of_other_tokens(const operands *o)

@@ -342,11 +342,11 @@ static void custom(sketch *k)
 }
 
 /* Rows of an activation through a linear layer of five experts and back. */
-static void experts_chosen(sketch *k, const char *name, int64_t slots, bool has_bias)
+static void experts_chosen(sketch *k, const char *name, int64_t slots, int64_t begin, bool has_bias)
 {
     const mega_tensor choice = input_2d(k, name, MEGA_I32, k->s.T, slots);
     const mega_tensor weight = input_2d(k, "other", k->g->acc, k->s.T, slots);
-    const mega_expert_places at = mega_op_expert_order(k->g, choice, 5);
+    const mega_expert_places at = mega_op_expert_order(k->g, choice, begin, 5);
     const mega_tensor bias = has_bias ? param(k, "expert_bias") : (mega_tensor){0};
     mega_graph_want_gradient(k->g, weight, "d_other");
     const mega_tensor x = mega_op_expert_rows(k->g, mega_op_gelu(k->g, k->x, true), &at);
@@ -356,24 +356,30 @@ static void experts_chosen(sketch *k, const char *name, int64_t slots, bool has_
 
 static void experts(sketch *k)
 {
-    experts_chosen(k, "choice", 2, true);
+    experts_chosen(k, "choice", 2, 0, true);
 }
 
 /* Four experts have no rows. */
 static void experts_of_one(sketch *k)
 {
-    experts_chosen(k, "choice_of_one", 2, false);
+    experts_chosen(k, "choice_of_one", 2, 0, false);
 }
 
 /* Some choices are no experts of this rank. */
 static void experts_outside(sketch *k)
 {
-    experts_chosen(k, "choice_outside", 3, true);
+    experts_chosen(k, "choice_outside", 3, 0, true);
+}
+
+/* The five experts here are those from number 2 on. */
+static void experts_from_second(sketch *k)
+{
+    experts_chosen(k, "choice_of_all", 5, 2, true);
 }
 
 static void every_expert(sketch *k)
 {
-    experts_chosen(k, "choice_of_all", 5, true);
+    experts_chosen(k, "choice_of_all", 5, 0, true);
 }
 
 /* Two rounds of a rank that sends two rows to each of five, and computes the rows of its expert. */
@@ -383,14 +389,14 @@ static void experts_in_rounds(sketch *k)
     const mega_tensor choice = input_2d(k, "choice_outside", MEGA_I32, k->s.T, 3);
     const mega_tensor firsts = input_1d(k, "firsts", MEGA_I32, 5 * 6);
     const mega_tensor weight = input_2d(k, "other", k->g->acc, k->s.T, 3), x = mega_op_gelu(k->g, k->x, true);
-    const mega_expert_places order = mega_op_expert_order(k->g, choice, 5);
+    const mega_expert_places order = mega_op_expert_order(k->g, choice, 0, 5);
     mega_tensor sum = {0};
     mega_graph_want_gradient(k->g, weight, "d_other");
     mega_graph_output(k->g, mega_op_expert_later(k->g, firsts, &rounds), "later");
     for (int round = 0; round < 2; round++) {
         const mega_expert_places sent = mega_op_expert_send(k->g, choice, &order, &rounds, round);
         const mega_expert_received_result got = mega_op_expert_received(k->g, firsts, &rounds, round);
-        const mega_expert_places here = mega_op_expert_order(k->g, got.choice, 1);
+        const mega_expert_places here = mega_op_expert_order(k->g, got.choice, 0, 1);
         const mega_tensor rows = mega_op_expert_rows(k->g, mega_op_expert_rows(k->g, x, &sent), &here);
         const mega_tensor y =
             mega_op_expert_combine(k->g, mega_op_activation(k->g, rows, MEGA_ACT_SILU), (mega_tensor){0}, &here);

@@ -108,8 +108,8 @@ static void route_capacity(sketch *k)
     mega_graph_output(k->g, by_weight.kept, "kept");
     mega_graph_output(k->g, by_weight.dropped, "dropped");
     mega_graph_output(k->g, first.kept, "first");
-    const mega_expert_places at[2] = {mega_op_expert_order(k->g, by_weight.kept, k->s.C),
-                                      mega_op_expert_order(k->g, first.kept, k->s.C)};
+    const mega_expert_places at[2] = {mega_op_expert_order(k->g, by_weight.kept, 0, k->s.C),
+                                      mega_op_expert_order(k->g, first.kept, 0, k->s.C)};
     const mega_tensor a = mega_op_expert_combine(k->g, mega_op_expert_rows(k->g, k->x, &at[0]), r.weight, &at[0]);
     const mega_tensor b = mega_op_expert_combine(k->g, mega_op_expert_rows(k->g, k->x, &at[1]), r.weight, &at[1]);
     result(k, mega_op_add(k->g, a, b));

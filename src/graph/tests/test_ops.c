@@ -98,6 +98,7 @@ static const op_case cases[] = {
     {"experts", experts, true, false, true, false},
     {"experts_of_one", experts_of_one, true, false, true, false},
     {"experts_outside", experts_outside, true, false, true, false},
+    {"experts_from_second", experts_from_second, true, false, true, false},
     {"every_expert", every_expert, true, false, true, false},
     {"experts_in_rounds", experts_in_rounds, true, false, true, false},
     {"route_softmax", route_softmax, true, false, true, false},

@@ -40,13 +40,13 @@
     X(EXPERT_LINEAR_GRAD_W, expert_linear_grad_w)
 
 /* place[c]: the row of choice c, -1: none. source[r]: the choice of row r, -1: none. first[e]: the first row of expert
- * e; first[E]: how many rows have a choice.
+ * e; first[E]: how many rows have a choice. A choice of expert e is begin + e.
  *   choice, place, source [choices]; first [experts + 1] */
 typedef struct mega_expert_order_args {
     mega_kernel_head head;
     int32_t *place, *source, *first;
     const int32_t *choice;
-    int64_t choices, experts;
+    int64_t choices, experts, begin;
 } mega_expert_order_args;
 
 /* The rows that round `round` sends. place[c]: the row of choice c among them, -1: it is in another round, or no
@@ -140,7 +140,8 @@ typedef struct mega_expert_places {
     int64_t counted; /* rows of experts that a cost counts: all, or of a round as many as even choices have */
 } mega_expert_places;
 
-mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t experts);
+/* The order of the choices of experts `begin` to begin + experts - 1, which are those that the rows are for. */
+mega_expert_places mega_op_expert_order(mega_graph *g, mega_tensor choice, int64_t begin, int64_t experts);
 
 /* How rows are sent to the experts of `ranks` ranks, which have the same number of experts each. */
 typedef struct mega_expert_rounds {
