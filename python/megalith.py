@@ -2130,6 +2130,7 @@ class mega_generator_setup(_Struct):
         ("threads", c_int64),
         ("tp", c_int),
         ("pp", c_int),
+        ("ep", c_int),
         ("micro_batches", c_int),
         ("world", POINTER(mega_world)),
         ("team", POINTER(mega_team)),

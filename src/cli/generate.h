@@ -81,7 +81,7 @@ typedef struct session {
  * All ranks get the same prompt. */
 typedef mega_status generate_next(void *user, const char **prompt);
 
-/* generate_rounds.c: a round has one batch per data-parallel rank, in the order of the prompts, so that each batch
+/* generate_rounds.c: a round has one batch per copy of the model, in the order of the prompts, so that each batch
  * holds the same prompts as with one rank. */
 mega_status generate_open_rounds(session *s);
 /* Whether an encoder reads the prompt, so that the text of the model is the new one alone. */

@@ -1,4 +1,4 @@
-/* The rounds of generate_samples_gpt: prompts are read for all data-parallel ranks, each rank generates its batch of
+/* The rounds of generate_samples_gpt: prompts are read for all copies of the model, each copy generates its batch of
  * texts, and the first rank prints them in the order of the prompts. */
 #include "cli.h"
 #include "generate.h"
@@ -12,9 +12,10 @@
  * tokens, its log-probabilities. */
 enum { TOLD_COUNT, TOLD_FINISHED, TOLD_SCORE, TOLD_TOKENS = TOLD_SCORE + 2 };
 
-static const mega_axis *dp_of(const session *s)
+/* The copies of the model: ranks of ep divide the experts of one. */
+static const mega_axis *copies_of(const session *s)
 {
-    return &mega_engine_layout(s->loaded.model.engine)->dp;
+    return &mega_engine_layout(s->loaded.model.engine)->edp;
 }
 
 /* Memory for the texts of a beam search. */
@@ -32,8 +33,8 @@ static mega_status open_beams(session *s)
 mega_status generate_open_rounds(session *s)
 {
     const int64_t batch = s->cfg->generate.batch, most = s->loaded.model.shape.positions;
-    const bool is_shared = dp_of(s)->size > 1;
-    s->room = batch * dp_of(s)->size;
+    const bool is_shared = copies_of(s)->size > 1;
+    s->room = batch * copies_of(s)->size;
     s->told_width = TOLD_TOKENS + (s->cfg->generate.out_seq_length < most ? s->cfg->generate.out_seq_length : most);
     if (s->cfg->generate.logprobs) s->told_width += most; /* as many as a text has tokens */
     s->round = mega_calloc((size_t)s->room, sizeof *s->round);
@@ -296,11 +297,11 @@ static void rounds_hear(session *s, int64_t i)
 /* Sends the texts of each rank to all ranks. */
 static mega_status exchange(session *s, int64_t count, int64_t first, int64_t part)
 {
-    const mega_axis *dp = dp_of(s);
-    const int64_t each = s->room / dp->size * s->told_width;
-    if (dp->size == 1) return MEGA_OK;
+    const mega_axis *copies = copies_of(s);
+    const int64_t each = s->room / copies->size * s->told_width;
+    if (copies->size == 1) return MEGA_OK;
     for (int64_t i = first; i < first + part; i++) report_round(s, i);
-    MEGA_TRY(mega_comm_all_gather(dp->comm, "texts", s->told, s->told + dp->rank * each, each, MEGA_I32));
+    MEGA_TRY(mega_comm_all_gather(copies->comm, "texts", s->told, s->told + copies->rank * each, each, MEGA_I32));
     for (int64_t i = 0; i < count; i++)
         if (i < first || i >= first + part) rounds_hear(s, i);
     return MEGA_OK;
@@ -308,7 +309,7 @@ static mega_status exchange(session *s, int64_t count, int64_t first, int64_t pa
 
 static mega_status run_round(session *s, int64_t count)
 {
-    const int64_t batch = s->cfg->generate.batch, first = dp_of(s)->rank * batch, left = count - first;
+    const int64_t batch = s->cfg->generate.batch, first = copies_of(s)->rank * batch, left = count - first;
     const int64_t part = left <= 0 ? 0 : left < batch ? left : batch;
     /* The rank that generates the first text streams it. */
     const bool searches = s->beams.width > 1;

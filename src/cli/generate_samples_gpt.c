@@ -84,15 +84,15 @@ static mega_status run_mode(session *s)
     return generate_from_lines(s, stdin, asks_for_prompts(o));
 }
 
-/* Rejects a conversation on a terminal with several data-parallel ranks: a text would appear only once every rank has
+/* Rejects a conversation on a terminal with several copies of the model: a text would appear only once every copy has
  * a prompt. */
 static mega_status check_conversation(const session *s)
 {
-    const int texts = mega_engine_layout(s->loaded.model.engine)->dp.size;
+    const int texts = mega_engine_layout(s->loaded.model.engine)->edp.size;
     if (texts == 1 || !is_first_rank(s) || !reads_conversation(&s->cfg->generate) || !isatty(STDIN_FILENO))
         return MEGA_OK;
     return MEGA_MISTAKE(
-        "prompts are read from the terminal, and %d data-parallel ranks generate only when every rank has a "
+        "prompts are read from the terminal, and %d copies of the model generate only when every copy has a "
         "prompt; start only the %d ranks of one copy of the model, or give the prompts by --prompt TEXT or "
         "--sample-input-file FILE",
         texts, mega_engine_layout(s->loaded.model.engine)->world.size / texts);

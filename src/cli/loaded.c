@@ -156,6 +156,7 @@ static mega_status open_all(mega_loaded *l, mega_command_options *cfg, mega_worl
                                        .last_stage_layers = cfg->train.model.decoder_last_pipeline_num_layers,
                                        .stage_programs = cfg->train.model.num_virtual_stages_per_pipeline_rank,
                                        .program_layers = cfg->train.model.num_layers_per_virtual_pipeline_stage,
+                                       .expert_buffer = cfg->train.model.moe_buffer_factor,
                                        .encodes = strcmp(command, "embed") == 0 || strcmp(command, "fill_mask") == 0,
                                        .memory_limit = (size_t)cfg->train.memory_limit};
     MEGA_TRY(mega_pretrained_open(cfg->train.load, &o, &l->model));

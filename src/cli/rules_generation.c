@@ -4,6 +4,13 @@
 #include "megalith/log.h"
 #include "options_impl.h"
 
+/* Copies of the model: ranks of ep divide the experts of one. */
+static long long rules_copies(const mega_command_options *cfg)
+{
+    const int64_t ep = cfg->train.engine.comm.expert_model_parallel_size, dp = cfg->train.engine.data_parallel_size;
+    return ep > 1 && dp % ep == 0 ? dp / ep : dp;
+}
+
 void cli_rule_generation(mega_command_options *cfg)
 {
     mega_options *o = cfg->train.engine.options;
@@ -32,14 +39,13 @@ void cli_rule_generation(mega_command_options *cfg)
                              "missing: --sample-output-file FILE, where the texts are written: %s is no regular file, "
                              "beside which a file could be",
                              mega_options_origin(o, "sample_input_file"));
-    if (g->interactive && cfg->train.engine.data_parallel_size > 1)
+    if (g->interactive && rules_copies(cfg) > 1)
         mega_options_mistake(
             o,
-            "%s: %lld data-parallel ranks were started, and they generate only when every rank has a prompt; start "
-            "only the %lld ranks of one copy of the model, or give the prompts by --prompt TEXT or "
-            "--sample-input-file FILE",
-            mega_options_origin(o, "interactive"), (long long)cfg->train.engine.data_parallel_size,
-            (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
+            "%s: %lld copies of the model were started, and they generate only when every copy has a prompt; start "
+            "only the %lld ranks of one, or give the prompts by --prompt TEXT or --sample-input-file FILE",
+            mega_options_origin(o, "interactive"), rules_copies(cfg),
+            (long long)cfg->train.engine.world_size / rules_copies(cfg));
     if (g->temperature == 0)
         mega_options_mistake(o, "%s must be greater than 0; --greedy takes the most probable token every time",
                              mega_options_origin(o, "temperature"));
@@ -63,12 +69,12 @@ void cli_rule_drawing(mega_command_options *cfg)
     if (file != NULL && !mega_path_ends_with(file, ".npy") && !mega_path_ends_with(file, ".safetensors"))
         mega_options_mistake(o, "%s: expected a file whose name ends with .npy or .safetensors",
                              mega_options_origin(o, "return_logits"));
-    if (file != NULL && cfg->train.engine.data_parallel_size > 1)
+    if (file != NULL && rules_copies(cfg) > 1)
         mega_options_mistake(o,
-                             "%s: %lld data-parallel ranks were started, and the logits of one copy of the model are "
-                             "written; start only its %lld ranks",
-                             mega_options_origin(o, "return_logits"), (long long)cfg->train.engine.data_parallel_size,
-                             (long long)(cfg->train.engine.world_size / cfg->train.engine.data_parallel_size));
+                             "%s: %lld copies of the model were started, and the logits of one are written; start "
+                             "only its %lld ranks",
+                             mega_options_origin(o, "return_logits"), rules_copies(cfg),
+                             (long long)cfg->train.engine.world_size / rules_copies(cfg));
 }
 
 /* Options that a beam search does not follow. */

@@ -79,9 +79,9 @@ static mega_status passage(lambada *t, int64_t record, mega_buffer *space, mega_
         return MEGA_OK;
     }
     MEGA_TRY(split_passage(t, &text, ids, &context));
-    /* Data-parallel ranks process passages in turn. */
-    const mega_axis *dp = &mega_engine_layout(t->l->model.engine)->dp;
-    const bool is_mine = t->total++ % dp->size == dp->rank;
+    /* Copies of the model process passages in turn; ranks of ep share one. */
+    const mega_axis *copies = &mega_engine_layout(t->l->model.engine)->edp;
+    const bool is_mine = t->total++ % copies->size == copies->rank;
     if (t->generator == NULL) return MEGA_OK; /* the passage is only checked */
     if (is_mine) MEGA_TRY(measure(t, ids, context));
     if (t->cfg->train.engine.rank == 0) mega_progress_update(&t->progress, t->chunk.position, (uint64_t)t->total);
@@ -120,7 +120,7 @@ static mega_status lambada_run(lambada *t, const char *path)
         mega_progress_begin(&t->progress, "evaluating", "passages", mega_documents_total_bytes(t->documents), 0);
     const mega_layout *layout = mega_engine_layout(t->l->model.engine);
     MEGA_TRY(mega_comm_agree(layout->world.comm, all_passages(t)));
-    MEGA_TRY(mega_comm_all_reduce(layout->dp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
+    MEGA_TRY(mega_comm_all_reduce(layout->edp.comm, "correct passages", &t->correct, 1, MEGA_I64, MEGA_REDUCE_SUM));
     if (t->cfg->train.engine.rank == 0) mega_progress_end(&t->progress, t->chunk.position, (uint64_t)t->total);
     if (t->empty > 0 && t->cfg->train.engine.rank == 0)
         mega_warn("--valid-data %s: %lld passages without a word are left out", path, (long long)t->empty);

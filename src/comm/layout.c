@@ -85,9 +85,9 @@ static mega_status check_division(const mega_layout_sizes *s, int world)
     const int dp = (int)(world / cut);
     if (dp % s->ep != 0)
         return MEGA_MISTAKE(
-            "--expert-model-parallel-size %d does not divide the %d data-parallel ranks; expected one of: "
-            "%s",
-            s->ep, dp, divisors_text(text, sizeof text, dp));
+            "--expert-model-parallel-size %d does not divide the %d data-parallel rank%s; expected one of: "
+            "%s (megalith launch --nproc_per_node N starts N ranks)",
+            s->ep, dp, dp == 1 ? "" : "s", divisors_text(text, sizeof text, dp));
     return MEGA_OK;
 }
 

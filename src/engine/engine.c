@@ -53,7 +53,6 @@ static mega_status engine_walk_model(mega_engine *e, const mega_model *model)
     return mega_model_parts_create(&walked, e->layout, o->compute, sizes, stages * e->programs.chunks, &e->model.parts);
 }
 
-/* Ranks of ep divide experts. In a generation they would have to decode the same number of tokens. */
 static mega_status check_expert_ranks(const mega_engine *e)
 {
     const mega_params *whole = mega_model_parts_params(e->model.parts);
@@ -61,17 +60,10 @@ static mega_status check_expert_ranks(const mega_engine *e)
     if (e->layout->ep.size == 1) return MEGA_OK;
     for (int i = 0; i < mega_params_count(whole) && !has_experts; i++)
         has_experts = mega_params_get(whole, i)->held_by > 0;
-    if (!has_experts)
-        return MEGA_MISTAKE(
-            "--expert-model-parallel-size %d (layout.ep): the model has no experts to divide; leave it at "
-            "1",
-            e->layout->ep.size);
-    if (e->options.generate)
-        return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                         "--expert-model-parallel-size %d (layout.ep): generation with experts on several ranks is not "
-                         "implemented yet; expected 1, tensor and pipeline parallelism divide a model too",
-                         e->layout->ep.size);
-    return MEGA_OK;
+    if (has_experts) return MEGA_OK;
+    return MEGA_MISTAKE(
+        "--expert-model-parallel-size %d (layout.ep): the model has no experts to divide; leave it at 1",
+        e->layout->ep.size);
 }
 
 mega_status engine_build(mega_engine *e, const mega_model *model)

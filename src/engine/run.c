@@ -197,11 +197,11 @@ mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *fil
  * no agreement: this rank alone returns the failure, and its caller ends the others. */
 static bool is_device_lost(const mega_engine *e)
 {
-    return e->memory.device != NULL && e->layout->tp.size * e->layout->pp.size > 1 &&
+    return e->memory.device != NULL && e->layout->tp.size * e->layout->pp.size * e->layout->ep.size > 1 &&
            mega_device_finish(e->memory.device) != MEGA_OK;
 }
 
-/* Collective over tp and pp. Returns MEGA_ERR_INTERRUPTED if any rank was asked to stop, else the failure of any
+/* Collective over tp, pp and ep. Returns MEGA_ERR_INTERRUPTED if any rank was asked to stop, else the failure of any
  * rank. */
 static mega_status ask_ranks(mega_engine *e)
 {
@@ -218,6 +218,7 @@ static mega_status ask_ranks(mega_engine *e)
                               [FAILED] = e->runs.failed.code != MEGA_OK};
     MEGA_TRY(mega_comm_all_reduce(l->tp.comm, "signals", any, NUM_ASKED, MEGA_I32, MEGA_REDUCE_MAX));
     MEGA_TRY(mega_comm_all_reduce(l->pp.comm, "signals", any, NUM_ASKED, MEGA_I32, MEGA_REDUCE_MAX));
+    MEGA_TRY(mega_comm_all_reduce(l->ep.comm, "signals", any, NUM_ASKED, MEGA_I32, MEGA_REDUCE_MAX));
     if (any[STOPS] != 0) {
         e->runs.failed.code = MEGA_OK;
         return MEGA_FAIL(MEGA_ERR_INTERRUPTED, "%s was interrupted by a signal",
@@ -227,7 +228,8 @@ static mega_status ask_ranks(mega_engine *e)
     mega_status st = e->runs.failed.code == MEGA_OK ? MEGA_OK : mega_error_restore(&e->runs.failed);
     e->runs.failed.code = MEGA_OK;
     st = mega_comm_agree(l->tp.comm, st);
-    return mega_comm_agree(l->pp.comm, st);
+    st = mega_comm_agree(l->pp.comm, st);
+    return mega_comm_agree(l->ep.comm, st);
 }
 
 static mega_status run_wait(mega_engine *e)

@@ -16,7 +16,9 @@ mega_status budget_check(size_t limit, const mega_engine *e, const char *what, c
     if (limit == 0 || total <= limit) return MEGA_OK;
     const bool is_hopeless = weights + process > limit;
     if (is_hopeless) what = "reading the model";
-    if (is_hopeless) remedy = "more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size)";
+    if (is_hopeless)
+        remedy = "more ranks (--tensor-model-parallel-size, --pipeline-model-parallel-size; for experts "
+                 "--expert-model-parallel-size)";
     return MEGA_FAIL(
         MEGA_ERR_MEMORY,
         "%s needs %.1f MB of memory (weights %.1f MB, programs %.1f MB, code and libraries %.1f MB) and may "

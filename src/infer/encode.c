@@ -22,15 +22,21 @@ void encode_fill(mega_sample *sample, int64_t positions, const int32_t *tokens, 
     if (label != NULL) *label = 0;
 }
 
+/* Whether this rank runs a batch whose first samples are `first` of all ranks and `own` of this one. Ranks of ep
+ * compute the experts of each other, so that a rank without samples of its own runs, too. */
+static bool encode_goes_on(const mega_engine *e, const encode_work *w, int64_t first, int64_t own)
+{
+    return (mega_engine_layout(e)->ep.size > 1 ? first : own) < w->samples;
+}
+
 static mega_status run_batches(mega_engine *e, const encode_work *w)
 {
     enum { WAITS_EVERY = 16 }; /* stages of a pipeline seldom wait for each other */
     const mega_axis *dp = &mega_engine_layout(e)->dp;
     const int64_t batch = mega_engine_train_micro_batch_size(e);
-    int64_t batches = 0;
-    for (int64_t first = 0; first + dp->rank * batch < w->samples; first += dp->size * batch, batches++) {
-        const int64_t own = first + dp->rank * batch;
-        if (batches > 0 && batches % WAITS_EVERY == 0) MEGA_TRY(mega_engine_wait(e));
+    int64_t batches = 0, own = dp->rank * batch;
+    for (int64_t first = 0; encode_goes_on(e, w, first, own); first += dp->size * batch, own += dp->size * batch) {
+        if (batches++ % WAITS_EVERY == WAITS_EVERY - 1) MEGA_TRY(mega_engine_wait(e));
         mega_batch *b = mega_engine_evaluation_batch(e, batch, first);
         for (int64_t i = 0; i < batch; i++) w->fill(w->user, own + i, i, mega_batch_sample(b, i));
         MEGA_TRY(mega_engine_run(e, MEGA_RUN_EVALUATE, NULL));

@@ -6,9 +6,9 @@
 #include "megalith/batch.h"
 #include "megalith/engine_commands.h"
 
-/* `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after
- * each run, with the number of its first sample. Both in the order of the samples, those of other ranks of dp left
- * out. */
+/* `fill` may be called for numbers beyond the last sample, which fill up a batch; `take` once after each run, with the
+ * number of its first sample, which may be beyond the last one, too: with expert parallelism all ranks make as many
+ * runs. Both in the order of the samples, those of other ranks of dp left out. */
 typedef struct encode_work {
     int64_t samples;
     void (*fill)(void *user, int64_t number, int64_t row, mega_sample *sample); /* row: of the batch */

@@ -18,6 +18,7 @@ mega_status mega_generator_open(const mega_generator_setup *setup, mega_generato
                            .threads = setup->threads,
                            .tp = setup->tp,
                            .pp = setup->pp,
+                           .ep = setup->ep,
                            .world = setup->world,
                            .team = setup->team};
     infer_owned *own = NULL;

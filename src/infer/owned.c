@@ -10,13 +10,10 @@ static mega_status check_setup(const infer_setup *s)
     const struct {
         const char *name;
         int64_t value;
-    } rows[] = {{"texts", s->texts},
-                {"positions", s->positions},
-                {"masks", s->masks},
-                {"threads", s->threads},
-                {"tp", s->tp},
-                {"pp", s->pp},
-                {"micro_batches", s->micro_batches}};
+    } rows[] = {{"texts", s->texts}, {"positions", s->positions},
+                {"masks", s->masks}, {"threads", s->threads},
+                {"tp", s->tp},       {"pp", s->pp},
+                {"ep", s->ep},       {"micro_batches", s->micro_batches}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].value < 0 || rows[i].value > INT32_MAX)
             return MEGA_MISTAKE("%s: %s %lld; expected 0 or more", s->call, rows[i].name, (long long)rows[i].value);
@@ -33,7 +30,7 @@ static mega_status owned_load(infer_owned *own, const infer_setup *s)
                                        .vocab_multiple = 128,
                                        .team = s->team != NULL ? s->team : own->team,
                                        .world = own->world,
-                                       .layout = {.tp = (int)s->tp, .pp = (int)s->pp},
+                                       .layout = {.tp = (int)s->tp, .pp = (int)s->pp, .ep = (int)s->ep},
                                        .encodes = s->encodes};
     MEGA_TRY(mega_pretrained_open(s->folder, &o, &own->model));
     const int64_t most = own->model.shape.positions, positions = s->positions > 0 ? s->positions : most;
@@ -55,9 +52,9 @@ static mega_status owned_make(infer_owned *own, const infer_setup *s)
     }
     MEGA_TRY(mega_comm_agree(mega_world_comm(own->world), owned_load(own, s)));
     const mega_layout *layout = mega_engine_layout(own->model.engine);
-    if (layout->dp.size == 1) return MEGA_OK;
-    return MEGA_MISTAKE("%s: %d ranks, and tp %d x pp %d share the model; start as many as these", s->call,
-                        layout->world.size, layout->tp.size, layout->pp.size);
+    if (layout->edp.size == 1) return MEGA_OK;
+    return MEGA_MISTAKE("%s: %d ranks, and tp %d x pp %d x ep %d share the model; start as many as these", s->call,
+                        layout->world.size, layout->tp.size, layout->pp.size, layout->ep.size);
 }
 
 mega_status infer_owned_open(const infer_setup *setup, infer_owned **out)

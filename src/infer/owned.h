@@ -10,7 +10,7 @@ typedef struct infer_setup {
     const char *call; /* for messages */
     const char *folder;
     mega_dtype compute;
-    int64_t texts, positions, masks, micro_batches, threads, tp, pp;
+    int64_t texts, positions, masks, micro_batches, threads, tp, pp, ep;
     mega_world *world;
     mega_team *team;
     bool encodes; /* the model is an encoder that fills masks; else it generates */

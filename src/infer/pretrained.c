@@ -26,6 +26,7 @@ static mega_status pretrained_describe(mega_pretrained *m)
                                        .last_stage_layers = o->last_stage_layers,
                                        .stage_programs = o->stage_programs,
                                        .program_layers = o->program_layers,
+                                       .expert_buffer = o->expert_buffer,
                                        .encodes = o->encodes};
     MEGA_TRY(mega_language_model_create(&m->shape, &cut, &m->language));
     return load_tokenizer(m);
@@ -52,13 +53,6 @@ mega_status mega_pretrained_check(const char *path)
 mega_status mega_pretrained_open(const char *path, const mega_pretrained_options *options, mega_pretrained *out)
 {
     mega_pretrained m = {.options = *options};
-    if (options->layout.ep > 1) /* ranks of dp run as many micro-batches as they have texts, and ranks of ep wait */
-        return MEGA_FAIL(
-            MEGA_ERR_UNSUPPORTED,
-            "--expert-model-parallel-size %d (layout.ep): generation and evaluation of a folder with experts "
-            "on several ranks are not implemented yet; expected 1, tensor and pipeline parallelism divide a "
-            "model too",
-            options->layout.ep);
     MEGA_TRY(mega_checkpoint_open_ranks(
         path, false, options->team, options->world != NULL ? mega_world_comm(options->world) : NULL, &m.checkpoint));
     mega_status st = check_found(m.checkpoint, path);

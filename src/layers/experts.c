@@ -211,6 +211,28 @@ static mega_tensor moe_over_ranks(const mega_builder *b, const moe_layer *l, con
     return sum;
 }
 
+/* ---- ranks that generate the same texts ---- */
+
+static bool moe_has_same_tokens(const mega_builder *b, const mega_moe_options *o)
+{
+    const mega_axis ep = experts_axis(b, o->num_experts);
+    return b->mode == MEGA_GENERATE && mega_axis_has_others(&ep);
+}
+
+/* The ranks of ep have the same tokens: each computes the rows of its own experts, and the results are added over ep.
+ * Thus no row is sent, and none is computed twice. */
+static mega_tensor moe_of_own_experts(const mega_builder *b, const mega_moe_options *o, moe_layer *l)
+{
+    mega_graph *g = b->graph;
+    const mega_axis *ep = &b->layout->ep;
+    const int64_t own = o->num_experts / ep->size;
+    l->order = mega_op_expert_order(g, l->choice, ep->rank * own, own);
+    l->order.counted /= ep->size; /* as in a plan, where all experts are chosen alike */
+    const mega_experts experts = {o->num_experts, l->order};
+    const mega_tensor y = l->expert(b, &experts, mega_op_expert_rows(g, l->x, &l->order), l->self);
+    return mega_op_reduce_from_group(g, mega_op_expert_combine(g, y, l->weight, &l->order), ep);
+}
+
 static bool moe_fits(const mega_builder *b, const char *name, const mega_moe_options *o)
 {
     const int ep = experts_axis(b, o->num_experts).size;
@@ -238,6 +260,7 @@ static bool moe_fits(const mega_builder *b, const char *name, const mega_moe_opt
 static mega_tensor moe_experts(const mega_builder *b, const mega_moe_options *o, moe_layer *l)
 {
     mega_graph *g = b->graph;
+    if (moe_has_same_tokens(b, o)) return moe_of_own_experts(b, o, l);
     l->order = mega_op_expert_order(g, l->choice, 0, o->num_experts);
     const mega_experts experts = {o->num_experts, l->order};
     const mega_axis ep = experts_axis(b, o->num_experts);

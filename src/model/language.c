@@ -78,6 +78,7 @@ mega_status mega_language_model_create(const mega_model_shape *shape, const mega
     n->transformer.first_stage_layers = o->first_stage_layers;
     n->transformer.last_stage_layers = o->last_stage_layers;
     n->transformer.shows_hidden = o->encodes;
+    n->transformer.expert_buffer = o->expert_buffer;
     mega_status st = check_cuts(&n->transformer, tp, stages);
     if (st == MEGA_OK) st = cut_stages(&n->transformer, o, stages);
     if (st == MEGA_OK) st = mega_transformer_list_create(&n->transformer, stages, &n->list);

@@ -1,6 +1,8 @@
 /* Tests engines that only run forward, on two ranks: generation and evaluation give the results of one rank; a wrong
- * run on rank 1 only, or a signal to one rank, is reported on both. The argument is the layout. */
+ * run on rank 1 only, or a signal to one rank, is reported on both. The argument is the layout; with ep and ep_biases
+ * the model has experts, whose rows an evaluation sends in several rounds. */
 #include "engine_text.h"
+#include "kinds_networks.h"
 #include "megalith/threads.h"
 #include "rank.h"
 
@@ -32,6 +34,11 @@ static bool is(const scene *s, const char *how)
     return strcmp(s->how, how) == 0;
 }
 
+static bool divides_experts(const scene *s)
+{
+    return is(s, "ep") || is(s, "ep_biases");
+}
+
 static mega_engine *open_engine(const scene *s, mega_mode mode, bool is_alone)
 {
     mega_engine_options o = text_options(MEGA_F64, mode);
@@ -42,17 +49,20 @@ static mega_engine *open_engine(const scene *s, mega_mode mode, bool is_alone)
         o.world = s->world;
         o.team = s->team;
         o.layout.tp = is(s, "tp") ? 2 : 1;
+        o.layout.ep = divides_experts(s) ? 2 : 1;
         o.layout.pp = is(s, "pp") || is(s, "interleaved") ? 2 : 1;
-        if (is(s, "dp")) o.batch.global_batch = o.batch.micro_step = 2 * TEXT_SAMPLES;
+        if (is(s, "dp") || divides_experts(s)) o.batch.global_batch = o.batch.micro_step = 2 * TEXT_SAMPLES;
     }
     need(text_engine(&e, &gpt, mode, &o));
     return e;
 }
 
-/* Data-parallel ranks generate different texts, and different numbers of them. */
+/* Data-parallel ranks generate different texts, and different numbers of them; those of ep generate the same, and
+ * evaluate different ones. */
 static void texts_are_those_of_one_rank(const scene *s)
 {
-    const int mine = is(s, "dp") ? mega_world_rank(s->world) : 0;
+    const int mine = is(s, "dp") ? mega_world_rank(s->world) : 0,
+              of_ep = divides_experts(s) ? mega_world_rank(s->world) : 0;
     for (int32_t i = 0; i <= 1 + mine; i++) {
         engine_text a, b;
         double expected[TEXT_TOKENS], found[TEXT_TOKENS];
@@ -61,6 +71,7 @@ static void texts_are_those_of_one_rank(const scene *s)
         need(text_generate(&a, s->one));
         need(text_generate(&b, s->all));
         check(memcmp(a.token, b.token, sizeof a.token) == 0, "the text is that of one rank");
+        if (of_ep > 0) text_begin(&a, 15 + i);
         need(text_losses(&a, s->one_whole, -1, expected));
         need(text_losses(&a, s->all_whole, -1, found));
         for (int k = 0; k < TEXT_TOKENS; k++)
@@ -124,6 +135,10 @@ int main(int argc, char **argv)
     need(mega_team_create(1, &s.team));
     mega_team_stop_on(s.team, &stop);
     s.gpt.num_layers = 4;
+    if (divides_experts(&s)) {
+        s.gpt.net = is(&s, "ep_biases") ? gpt_oss : experts;
+        s.gpt.expert_buffer = 0.3;
+    }
     if (is(&s, "interleaved")) s.gpt.stage_chunks = 2;
     s.one = open_engine(&s, MEGA_GENERATE, true);
     s.one_whole = open_engine(&s, MEGA_EVAL, true);

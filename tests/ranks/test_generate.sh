@@ -161,7 +161,7 @@ told() { # text, ranks, then the command
     grep -q -- "$text" mistake.log && [ "$(grep -c 'error:' mistake.log)" -eq 1 ] ||
         fail "not told once: $text: $(cat mistake.log)"
 }
-told 'generate only when every rank has a prompt' 2 generate_samples_gpt --load model --interactive
+told 'generate only when every copy has a prompt' 2 generate_samples_gpt --load model --interactive
 told 'the model has 4 layers' 3 generate_samples_gpt --load model --prompt x --pipeline-model-parallel-size 3
 told 'pipeline-stage 3: the 4 layers of the model cannot be cut so' 2 tasks --task LM_LOSS --load model --valid-data \
     text.txt --pipeline-model-parallel-size 2 \

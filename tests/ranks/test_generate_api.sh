@@ -3,7 +3,7 @@
 set -u
 . "$MEGA_SOURCE/tests/kit/ranks.sh"
 export OMP_NUM_THREADS=1
-for layout in dp tp pp interleaved; do
+for layout in dp tp pp interleaved ep ep_biases; do
     if out=$(ranks 2 "$MEGA_BUILD/tests/ranks_generate" $layout 2>&1 </dev/null) && grep -q 'agree' <<<"$out"; then
         echo "ok: $layout"
     else

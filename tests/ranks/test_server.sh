@@ -22,12 +22,17 @@ for i in $(seq 1 40); do echo "line $i: of a text"; echo; done >text.txt
     --lr 3e-3 \
     --train-iters 20 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 \
     --save model >log 2>&1 || fail "$(tail -n 3 log)"
+"$MEGALITH" pretrain_gpt --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 64 --micro-batch-size 4 \
+    --lr 3e-3 --num-experts 4 --moe-ffn-hidden-size 32 --disable-bias-linear --swiglu --normalization RMSNorm \
+    --position-embedding-type rope --untie-embeddings-and-output-weights \
+    --train-iters 20 --tokenizer-type ByteTokenizer --data-path text_text_document --split 100,0,0 --eval-iters 0 \
+    --save experts >log 2>&1 || fail "$(tail -n 3 log)"
 
 answers() { # ranks, options
     local n=$1
     shift
     : >out
-    "$MEGALITH" launch --nproc_per_node "$n" run_text_generation_server --load model --port 0 --num-beams 2 "$@" >out \
+    "$MEGALITH" launch --nproc_per_node "$n" run_text_generation_server --load "$model" --port 0 --num-beams 2 "$@" >out \
         2>err </dev/null &
     server=$!
     port=
@@ -48,10 +53,15 @@ answers() { # ranks, options
     wait $server || fail "the server on $n ranks ended with status $?: $(tail -n 3 out err)"
 }
 unset RANK WORLD_SIZE
+model=model
 answers 1 >one
 answers 2 --tensor-model-parallel-size 2 >tp
 answers 2 --pipeline-model-parallel-size 2 >pp
 cmp -s one tp && cmp -s one pp || fail "other answers: $(cat one tp pp)"
+model=experts
+answers 1 >one
+answers 2 --expert-model-parallel-size 2 >ep
+cmp -s one ep || fail "other answers with experts: $(cat one ep)"
 "$MEGALITH" launch --nproc_per_node 2 run_text_generation_server --load model --port 0 >log 2>&1 </dev/null &&
     fail "two copies of the model"
 grep -q 'one request is answered at a time' log || fail "two copies of the model: $(cat log)"

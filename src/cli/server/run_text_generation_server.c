@@ -18,11 +18,10 @@ static bool server_is_first_rank(const server *s)
 static mega_status server_check_ranks(const server *s)
 {
     const mega_layout *l = mega_engine_layout(s->loaded.model.engine);
-    if (l->dp.size == 1) return MEGA_OK;
+    if (l->edp.size == 1) return MEGA_OK;
     return MEGA_MISTAKE(
-        "%d data-parallel ranks were started, and one request is answered at a time; start only the %d ranks "
-        "of one copy of the model",
-        l->dp.size, l->world.size / l->dp.size);
+        "%d copies of the model were started, and one request is answered at a time; start one copy, of %d rank%s",
+        l->edp.size, l->world.size / l->edp.size, l->world.size > l->edp.size ? "s" : "");
 }
 
 static mega_status open_model(server *s)

@@ -361,9 +361,10 @@ MEGA_CHECK_RESULT mega_status mega_engine_log_exchanges(mega_engine *e, bool str
  *         mega_run_value_read(&logits, ...)
  *     filled[i]++;                                               for each sample whose row was a real one
  *
- * The ranks that share a model (those of tp and of pp) make the same calls in the same order. Data-parallel ranks have
- * their own samples and may make different calls, except with ZeRO 3: there each run gathers weights over dp, so all
- * ranks make the same runs. */
+ * The ranks that share a model (those of tp, of pp and of ep) make the same calls in the same order. Those of tp and of
+ * pp give the same samples, and so do those of ep in MEGA_GENERATE; elsewhere these have their own. Other
+ * data-parallel ranks have their own samples and may make different calls, except with ZeRO 3: there each run gathers
+ * weights over dp, so all ranks make the same runs. */
 typedef enum mega_run { MEGA_RUN_EVALUATE, MEGA_RUN_PREFILL, MEGA_RUN_DECODE } mega_run;
 
 /* Returns the rows of each sample in one run: 1 for DECODE, all positions of a sample for EVALUATE. Returns -1 if there
@@ -373,18 +374,18 @@ int64_t mega_engine_run_rows(const mega_engine *e, mega_run program);
  * the numbers of all rows of each sample. Unused samples may hold any numbers that are in range. Borrowed, until the
  * run. Returns NULL if there is no such program. Local. */
 mega_batch *mega_engine_run_batch(mega_engine *e, mega_run program);
-/* Collective over tp and pp. Runs the forward pass of a program on its batch. filled [micro_batch]: how many positions
- * of each sample's cache are filled; the first row of the batch is the next position (0 begins a new sample; pass NULL
- * for EVALUATE). The program writes all its rows into the cache. Rows of padding do no harm: the caller does not count
- * them in `filled`, and the next run overwrites them. A caller goes on where the last run of a sample ended, or begins
- * at 0: a layer with a window keeps only the latest keys.
+/* Collective over tp, pp and ep. Runs the forward pass of a program on its batch. filled [micro_batch]: how many
+ * positions of each sample's cache are filled; the first row of the batch is the next position (0 begins a new sample;
+ * pass NULL for EVALUATE). The program writes all its rows into the cache. Rows of padding do no harm: the caller does
+ * not count them in `filled`, and the next run overwrites them. A caller goes on where the last run of a sample ended,
+ * or begins at 0: a layer with a window keeps only the latest keys.
  *
  * A run does not wait until other stages have finished, so independent runs (the chunks of a prompt, windows of a text)
  * overlap in a pipeline. Therefore MEGA_OK does not mean that the results are valid: mega_engine_wait returns that.
  * Returns MEGA_ERR_USAGE at once, and runs nothing, if there is no such program, memory or weights, or if a backward
  * pass is due. */
 MEGA_CHECK_RESULT mega_status mega_engine_run(mega_engine *e, mega_run program, const int32_t *filled);
-/* Collective over tp and pp. Waits until all messages of the runs have arrived, and returns the same status on all
+/* Collective over tp, pp and ep. Waits until all messages of the runs have arrived, and returns the same status on all
  * ranks of the model: MEGA_OK if all runs since the last wait succeeded; MEGA_ERR_USAGE with the name of an input that
  * was not filled, or that had a number out of range, on any rank; MEGA_ERR_INTERRUPTED if the team of any rank has been
  * asked to stop (mega_team_stop_on). After an error the results of the runs since the last wait are invalid, also in

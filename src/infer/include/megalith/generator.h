@@ -55,7 +55,7 @@ typedef struct mega_generator_setup {
     bool has_beams;     /* mega_generator_beams will be called */
     bool no_cache;      /* keep no keys and values: read the whole text again for each token */
     int64_t threads;    /* 0: all cores */
-    int tp, pp;         /* ranks that share the model; 0: 1 */
+    int tp, pp, ep;     /* ranks that share the model; 0: 1. Those of ep divide its experts */
     int micro_batches;  /* parts of the texts that pipeline stages work on at the same time; 0: 1 */
     mega_world *world;  /* borrowed until destroy; NULL: created, of the ranks that were started */
     mega_team *team;    /* borrowed until destroy; NULL: created, of `threads` */

@@ -20,6 +20,7 @@ typedef struct mega_pretrained_options {
     /* Layers of the first and of the last pipeline stage; 0: as many as the others. */
     int64_t first_stage_layers, last_stage_layers;
     int64_t stage_programs, program_layers; /* interleaved stages, as in mega_language_options */
+    double expert_buffer;                   /* as in mega_language_options */
     bool encodes;                           /* as in mega_language_options */
     size_t memory_limit;                    /* bytes that this process may hold (--memory-limit); 0: not given */
 } mega_pretrained_options;

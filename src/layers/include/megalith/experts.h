@@ -12,7 +12,8 @@
  *
  * With expert parallelism each rank of ep holds E / ep of the experts, if there are several. Their rows are sent to
  * them and back in rounds of a fixed size, as many as the worst choices need: those that no rank needs exchange
- * nothing. */
+ * nothing. In MEGA_GENERATE the ranks of ep have the same tokens, so that no row is sent: each rank computes those of
+ * its own experts, and the sums are added over ep. */
 #ifndef MEGALITH_EXPERTS_H
 #define MEGALITH_EXPERTS_H
 

@@ -24,7 +24,8 @@ typedef struct mega_language_options {
     int64_t first_stage_layers, last_stage_layers;
     /* Interleaved stages: the number of programs per stage, or of layers per program. 0 and 0 mean one program. */
     int64_t stage_programs, program_layers;
-    bool encodes; /* the model is an encoder, its output is "hidden" (transformer.h); otherwise refused */
+    double expert_buffer; /* as in transformer.h; 0: its default */
+    bool encodes;         /* the model is an encoder, its output is "hidden" (transformer.h); otherwise refused */
 } mega_language_options;
 
 /* Creates the model without dropout. Returns MEGA_ERR_USAGE, and names options that would work, if the model cannot
