@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A folder of each family with random weights, those of T5 too, whose encoder reads the prompt: 256 greedy tokens, and
-# the best text of 4 and of 20 beams, equal those of transformers, on one rank and on tp 2 x pp 2, up to a token for
-# which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares one.
+# the best text of 4 and of 20 beams, equal those of transformers, on one rank, on tp 2 x pp 2 and on ranks that divide
+# the experts, up to a token for which the peer's two best scores differ by less than 1e-5. MEGA_FAMILY=NAME compares
+# one.
 set -euo pipefail
 : "${MEGALITH:?}" "${MEGA_SOURCE:?}"
 if [ ! -x "${MEGA_PEERS:-}" ]; then
@@ -124,23 +125,34 @@ names=${MEGA_FAMILY:-}
 [ "${MEGA_MATRIX:-full}" = full ] || names=${names:-llama gemma2 bloom t5 t5-v1.1}
 # shellcheck disable=SC2086
 "$MEGA_PEERS" make.py $names >made 2>log || { tail -n 20 log; exit 1; }
-way() { # name, number, ranks, options
-    local name=$1 number=$2 n=$3
+pp=--pipeline-model-parallel-size tp=--tensor-model-parallel-size ep=--expert-model-parallel-size
+way() { # name, number, ranks and options of their layout, options
+    local name=$1 number=$2 n=${3%% *}
+    local layout=${3#"$n"}
     shift 3
     local run=("$MEGALITH" generate_samples_gpt --load "$name" --tokenizer-type NullTokenizer --vocab-size 60 --prompt \
         "5 17 3 42 8" --genfile got.json --overwrite "$@")
-    if [ "$n" -gt 1 ]; then run=(ranks "$n" "${run[@]}" --pipeline-model-parallel-size 2); fi
-    if [ "$n" -eq 4 ] && [ "$name" != gpt_oss ]; then run+=(--tensor-model-parallel-size 2); fi
+    # shellcheck disable=SC2206 # words
+    if [ "$n" -gt 1 ]; then run=(ranks "$n" "${run[@]}" $layout); fi
     "${run[@]}" >log 2>&1 </dev/null || { tail -n 20 log; echo "FAILED: $name: $*"; failed=1; return; }
-    "$MEGA_PEERS" -S compare.py "$name" "$number" || { echo "FAILED: $name on $n ranks: $*"; failed=1; }
+    "$MEGA_PEERS" -S compare.py "$name" "$number" || { echo "FAILED: $name on $n ranks$layout: $*"; failed=1; }
+}
+layouts_of() { # name; biases of gpt_oss's experts are not cut over tp
+    local experts each
+    echo 1
+    if [ "$1" = gpt_oss ]; then echo 2 $pp 2; else echo 4 $pp 2 $tp 2; fi
+    experts=$(sed -nE 's/^ *"(num_local_experts|num_experts|n_routed_experts)": ([0-9]+),?$/\2/p' "$1/config.json")
+    [ -n "$experts" ] || return 0
+    each=$((experts % 2 == 0 ? 2 : experts)) # ranks
+    echo $each $ep $each
 }
 failed=0
 while read -r name; do
-    for n in 1 $([ "$name" = gpt_oss ] && echo 2 || echo 4); do # biases of gpt_oss's experts are not cut over tp
-        way "$name" 0 $n --greedy --out-seq-length 256
-        way "$name" 1 $n --num-beams 4 --beam-rules transformers --out-seq-length 24
-        way "$name" 2 $n --num-beams 20 --beam-rules transformers --out-seq-length 24
-    done
+    while read -r layout; do
+        way "$name" 0 "$layout" --greedy --out-seq-length 256
+        way "$name" 1 "$layout" --num-beams 4 --beam-rules transformers --out-seq-length 24
+        way "$name" 2 "$layout" --num-beams 20 --beam-rules transformers --out-seq-length 24
+    done < <(layouts_of "$name")
     echo "$name"
 done <made
 exit $failed
