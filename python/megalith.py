@@ -1864,6 +1864,8 @@ class mega_router_options(_Struct):
         ("jitter", c_double),
         ("has_bias", c_bool),
         ("choice_bias", mega_tensor),
+        ("sinkhorn", c_bool),
+        ("sinkhorn_group", c_int64),
         ("weight", mega_param_options),
     ]
 

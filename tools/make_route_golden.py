@@ -139,11 +139,26 @@ def case(router, rng):
             "dz": gradient(lambda all_z: sum(log_sum(z) ** 2 for z in all_z), logits)}
 
 
+def sinkhorn(rng, tokens=24):
+    """Megatron-core's function: exponentials whose rows and columns are scaled until their sums are equal."""
+    logits = [[rng.gauss(0, 2) + (3 if e < 2 else 0) for e in range(EXPERTS)] for _ in range(tokens)]
+    cost = [[math.exp(v) for v in row] for row in logits]
+    d1, error = [1.0] * EXPERTS, 1e9
+    while error > 1e-4:
+        d0 = [1 / tokens / (sum(a * b for a, b in zip(d1, row)) + 1e-8) for row in cost]
+        new = [1 / EXPERTS / (sum(d * row[e] for d, row in zip(d0, cost)) + 1e-8) for e in range(EXPERTS)]
+        error = sum(abs(a - b) for a, b in zip(d1, new)) / EXPERTS
+        d1 = new
+    return {"logits": [v for row in logits for v in row],
+            "keys": [a * b * d for d, row in zip(d0, cost) for a, b in zip(d1, row)]}
+
+
 def main():
     rng = random.Random(20261130)
     result = {"made_by": "tools/make_route_golden.py, seed 20261130"}
     for router in ROUTERS:
         result[router.__name__] = case(router, rng)
+    result["sinkhorn"] = sinkhorn(rng)
     with open(sys.argv[1], "w") as f:
         json.dump(result, f, indent=0)
         f.write("\n")

@@ -148,7 +148,8 @@ typedef struct op_attr {
     int32_t ignored; /* of labels: the one that counts for no row, which may be a class */
     int64_t rows;  /* masked_sum without a mask: number of rows; rows_grad: rows of the result; expert_linear: rows that
                      its cost counts */
-    int64_t group; /* mean_rows, batch_norm, route_balance, route_capacity: rows per group; route_count: experts */
+    int64_t group; /* mean_rows, batch_norm, route_balance, route_capacity, route_sinkhorn: rows per group; route_count:
+                      experts */
     int64_t experts;      /* expert_order, route_capacity: number of experts */
     int64_t capacity;     /* route_capacity: choices that an expert keeps */
     bool by_position;     /* route_capacity: the first ones, not those with the largest weights */
@@ -221,6 +222,7 @@ typedef struct op_row {
     unsigned overlays;    /* inputs whose memory out[0] may reuse if this is their last use */
     unsigned infinite;    /* outputs that may be infinite without being wrong (finite.c) */
     unsigned scaled;      /* outputs that the op multiplies by the loss scale (finite.c) */
+    bool is_constant;     /* no gradient passes through it, though its inputs may depend on parameters */
     /* Checks the inputs and computes the shape of every output, also of absent ones. */
     mega_status (*shape)(const mega_graph *g, const instruction *op, tensor_shape *out);
     /* Appends the backward of op; NULL: it has none. */

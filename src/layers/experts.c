@@ -102,8 +102,7 @@ static mega_router_result moe_route(const mega_builder *b, const char *name, meg
     if (!layer_has_slab(b)) return mega_router(b, name, x, o->num_experts, &o->router);
     mega_router_result r = {.logits = layer_router_logits(b, name, x, o->num_experts, &o->router), .is_gathered = true};
     r.logits = mega_op_gather_from_sequence(b->graph, r.logits, &b->layout->tp);
-    const mega_route_result chosen = mega_op_route(b->graph, r.logits, o->router.choice_bias, &o->router.route);
-    r.choice = chosen.choice, r.weight = chosen.weight, r.share = chosen.share;
+    layer_route(b, name, &o->router, &r);
     return r;
 }
 

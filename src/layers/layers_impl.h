@@ -54,6 +54,9 @@ mega_tensor layer_add_bias(const mega_builder *b, mega_tensor x, mega_tensor bia
 mega_tensor layer_router_logits(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
                                 const mega_router_options *options);
 
+/* router.c: sets choice, weight and share of a result from its logits. */
+void layer_route(const mega_builder *b, const char *name, const mega_router_options *options, mega_router_result *r);
+
 /* Returns how many of these tokens are of a group of samples; 0, and records an error of the layer, if the micro-batch
  * has no whole groups of them. */
 int64_t layer_group_tokens(const mega_builder *b, const char *layer, int64_t group_samples, int64_t tokens);

@@ -30,21 +30,6 @@ mega_tensor layer_router_logits(const mega_builder *b, const char *name, mega_te
     return logits;
 }
 
-mega_router_result mega_router(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
-                               const mega_router_options *options)
-{
-    static const mega_router_options no_options;
-    if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
-    if (options == NULL) options = &no_options; /* the op rejects 0 choices */
-    mega_router_result r = {.logits = layer_router_logits(b, name, x, experts, options)};
-    if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
-    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
-    const mega_route_result chosen = mega_op_route(b->graph, r.logits, options->choice_bias, &options->route);
-    r.choice = chosen.choice, r.weight = chosen.weight, r.share = chosen.share;
-    mega_scope_leave(b->graph, s);
-    return mega_graph_status(b->graph) == MEGA_OK ? r : no_router;
-}
-
 int64_t layer_group_tokens(const mega_builder *b, const char *layer, int64_t group_samples, int64_t tokens)
 {
     if (group_samples >= 1 && b->samples % group_samples == 0 && tokens % b->samples == 0)
@@ -54,6 +39,44 @@ int64_t layer_group_tokens(const mega_builder *b, const char *layer, int64_t gro
                                     "a divisor of the samples, and whole samples",
                                     (long long)group_samples, (long long)b->samples, (long long)tokens));
     return 0;
+}
+
+/* Returns the keys of the choice, or none where the logits decide. */
+static mega_tensor router_keys(const mega_builder *b, const char *name, const mega_router_options *o,
+                               const mega_router_result *r)
+{
+    if (!o->sinkhorn || b->mode != MEGA_TRAIN || mega_graph_status(b->graph) != MEGA_OK) return mega_none();
+    if (o->choice_bias.id != 0)
+        mega_builder_fail(b, LAYER_FAIL(MEGA_ERR_USAGE, b, name,
+                                        "%s and a choice_bias; expected one of them, as each decides the choice",
+                                        "sinkhorn"));
+    if (!r->is_gathered && !layer_has_all_rows(b, name)) return mega_none();
+    const int64_t samples = o->sinkhorn_group > 0 ? o->sinkhorn_group : b->samples;
+    const int64_t group = layer_group_tokens(b, name, samples, mega_tensor_rows(b, r->logits));
+    return group > 0 ? mega_op_route_sinkhorn(b->graph, r->logits, group) : mega_none();
+}
+
+void layer_route(const mega_builder *b, const char *name, const mega_router_options *options, mega_router_result *r)
+{
+    const mega_tensor keys = router_keys(b, name, options, r);
+    const mega_route_result chosen = keys.id != 0
+                                         ? mega_op_route_by(b->graph, r->logits, keys, &options->route)
+                                         : mega_op_route(b->graph, r->logits, options->choice_bias, &options->route);
+    r->choice = chosen.choice, r->weight = chosen.weight, r->share = chosen.share;
+}
+
+mega_router_result mega_router(const mega_builder *b, const char *name, mega_tensor x, int64_t experts,
+                               const mega_router_options *options)
+{
+    static const mega_router_options no_options;
+    if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
+    if (options == NULL) options = &no_options; /* the op rejects 0 choices */
+    mega_router_result r = {.logits = layer_router_logits(b, name, x, experts, options)};
+    if (mega_graph_status(b->graph) != MEGA_OK) return no_router;
+    const mega_scope s = mega_scope_enter(b->graph, "%s", name);
+    layer_route(b, name, options, &r);
+    mega_scope_leave(b->graph, s);
+    return mega_graph_status(b->graph) == MEGA_OK ? r : no_router;
 }
 
 /* The mean over groups. */

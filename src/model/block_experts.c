@@ -148,6 +148,8 @@ mega_tensor block_experts(const mega_builder *b, const mega_transformer *m, mega
                                            .has_bias = e->has_biases,
                                            .choice_bias = choice_bias(b, m),
                                            .jitter = m->router.jitter,
+                                           .sinkhorn = m->router.sinkhorn,
+                                           .sinkhorn_group = m->router.group,
                                            .weight = block_from_residual(m, true).weight},
                                 .router_name = block_names(m)->router,
                                 .buffer_factor = m->expert_buffer,

@@ -203,11 +203,14 @@ static mega_status experts_check_groups(const mega_experts_shape *e)
 
 static mega_status set_choice(const mega_model_options *o, mega_experts_shape *e)
 {
-    const bool is_sigmoid = o->moe_router_score_function != NULL && o->moe_router_score_function[1] == 'i';
+    const char *type = o->moe_router_load_balancing_type;
+    const bool is_sinkhorn = type != NULL && strcmp(type, "sinkhorn") == 0; /* whose weights Megatron-core fixes */
+    const bool asks_sigmoid = o->moe_router_score_function != NULL && o->moe_router_score_function[1] == 'i';
+    const bool is_sigmoid = is_sinkhorn ? o->moe_router_topk == 1 : asks_sigmoid;
     e->choices = o->moe_router_topk;
     e->score = is_sigmoid ? MEGA_ROUTE_SIGMOID : MEGA_ROUTE_SOFTMAX;
     /* A softmax over the logits of the chosen experts is one over all, divided by the sum of the chosen ones. */
-    e->normalized = is_sigmoid ? e->choices > 1 : !o->moe_router_pre_softmax;
+    e->normalized = is_sigmoid ? e->choices > 1 : !o->moe_router_pre_softmax && !is_sinkhorn;
     e->epsilon = is_sigmoid && e->normalized ? MEGA_SIGMOID_EPSILON : 0.0;
     e->scale = isnan(o->moe_router_topk_scaling_factor) ? 0.0 : o->moe_router_topk_scaling_factor;
     e->groups = o->moe_router_num_groups;

@@ -15,11 +15,13 @@ static double or_zero(double x)
 static mega_router_training router_training_of(const mega_model_options *o)
 {
     const char *type = o->moe_router_load_balancing_type;
-    const bool is_balanced = type != NULL && strcmp(type, "none") != 0;
+    const bool is_sinkhorn = type != NULL && strcmp(type, "sinkhorn") == 0;
+    const bool is_balanced = type != NULL && strcmp(type, "none") != 0 && !is_sinkhorn;
     return (mega_router_training){.balance = is_balanced ? or_zero(o->moe_aux_loss_coeff) : 0.0,
                                   .z = or_zero(o->moe_z_loss_coeff),
                                   .group = is_balanced && strcmp(type, "seq_aux_loss") == 0,
                                   .jitter = or_zero(o->moe_input_jitter_eps),
+                                  .sinkhorn = is_sinkhorn,
                                   .bias_rate =
                                       o->moe_router_enable_expert_bias ? or_zero(o->moe_router_bias_update_rate) : 0.0};
 }
@@ -65,6 +67,10 @@ mega_status mega_transformer_from_options(const mega_model_options *o, int64_t v
         return MEGA_MISTAKE(
             "--moe-router-enable-expert-bias: the experts of this model have no bias of the choice; leave "
             "the option out");
+    if (out->router.sinkhorn && (out->net.experts.choice_bias || out->net.experts.groups > 1))
+        return MEGA_MISTAKE(
+            "--moe-router-load-balancing-type sinkhorn: it decides the choice of experts, and in this model biases or "
+            "groups of experts do; give another type, or a model without them");
     if (mega_model_num_experts(o) > 0 && mega_network_has_experts_alone(&out->net, o->num_layers))
         out->ffn_hidden = out->net.experts.hidden; /* what folders of such models say */
     return net != NULL ? MEGA_OK : mega_network_find_family(out, &out->net);

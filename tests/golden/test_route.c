@@ -169,8 +169,8 @@ static void deepspeed_agrees(void **state)
     double weight[4], share[8], loss, fraction[2];
     int32_t choice[4];
     (void)state;
-    const mega_route_args a = {head, choice, weight, share,    logits,
-                               NULL, 4,      2,      MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
+    const mega_route_args a = {
+        head, choice, weight, share, logits, NULL, NULL, 4, 2, MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
     mega_plain_route.run(NULL, &a);
     for (int i = 0; i < 4; i++) assert_true(fabs(weight[i] - expected[i]) < 1e-6);
     const mega_route_balance_args b = {head, &loss, fraction, share, choice, 1, 4, 2, 1, 1};
@@ -194,8 +194,8 @@ static void capacities_drop(void **state)
     double weight[4], share[8], dropped;
     int32_t choice[4], kept[4];
     (void)state;
-    const mega_route_args a = {head, choice, weight, share,    logits,
-                               NULL, 4,      2,      MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
+    const mega_route_args a = {
+        head, choice, weight, share, logits, NULL, NULL, 4, 2, MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
     mega_plain_route.run(NULL, &a);
     mega_route_capacity_args c = {head, kept, &dropped, choice, weight, 1, 4, 2, 1, 2, true};
     mega_plain_route_capacity.run(NULL, &c);
@@ -262,6 +262,107 @@ static void capacities_are_those_of_a_loop(void **state)
     }
 }
 
+/* ---- Sinkhorn's iterations ---- */
+
+static void sinkhorn_agrees(void **state)
+{
+    enum { MANY = 24, COUNT = MANY * EXPERTS };
+    json_error_t error;
+    double logits[COUNT], keys[COUNT], expected[COUNT];
+    (void)state;
+    json_t *all = json_load_file(mega_kit_source("tests/golden/route.json"), 0, &error);
+    if (all == NULL) fail_msg("route.json: %s", error.text);
+    const json_t *golden = json_object_get(all, "sinkhorn");
+    assert_int_equal(numbers(logits, golden, "logits", COUNT), COUNT);
+    assert_int_equal(numbers(expected, golden, "keys", COUNT), COUNT);
+    const mega_route_sinkhorn_args a = {head, keys, logits, 1, MANY, EXPERTS, MEGA_F64};
+    mega_plain_route_sinkhorn.run(NULL, &a);
+    for (int i = 0; i < COUNT; i++) near("sinkhorn", "key", keys[i], expected[i]);
+    json_decref(all);
+}
+
+/* Megatron-core's function, whole matrices at a time. Returns how often it iterates. */
+static int sinkhorn_of(const double *logits, int tokens, double *keys)
+{
+    double cost[EXPERTS * 64], d0[64], d1[EXPERTS], error = 1e9;
+    int iterations = 0;
+    for (int i = 0; i < tokens * EXPERTS; i++) cost[i] = exp(logits[i]);
+    for (int e = 0; e < EXPERTS; e++) d1[e] = 1.0;
+    for (; error > 1e-4; iterations++) {
+        double old[EXPERTS];
+        memcpy(old, d1, sizeof old);
+        for (int t = 0; t < tokens; t++) {
+            d0[t] = 0.0;
+            for (int e = 0; e < EXPERTS; e++) d0[t] += d1[e] * cost[t * EXPERTS + e];
+            d0[t] = 1.0 / tokens / (d0[t] + 1e-8);
+        }
+        error = 0.0;
+        for (int e = 0; e < EXPERTS; e++) {
+            d1[e] = 0.0;
+            for (int t = 0; t < tokens; t++) d1[e] += d0[t] * cost[t * EXPERTS + e];
+            d1[e] = 1.0 / EXPERTS / (d1[e] + 1e-8);
+            error += fabs(old[e] - d1[e]) / EXPERTS;
+        }
+    }
+    for (int i = 0; i < tokens * EXPERTS; i++) keys[i] = d1[i % EXPERTS] * cost[i] * d0[i / EXPERTS];
+    return iterations;
+}
+
+/* A thousand draws of two groups, in which the first experts have much larger logits than the others. The keys of a
+ * group do not depend on the other, and the tokens choose by them. */
+static void sinkhorn_is_that_of_matrices(void **state)
+{
+    enum { MANY = 32, COUNT = MANY * EXPERTS, CHOICES = 2 };
+    int most = 0;
+    (void)state;
+    for (int draw = 0; draw < 1000; draw++) {
+        float random[2 * COUNT];
+        double logits[2 * COUNT], keys[2 * COUNT], expected[2 * COUNT], weight[2 * MANY * CHOICES], share[2 * COUNT];
+        int32_t choice[2 * MANY * CHOICES];
+        mega_kit_normal(random, 2 * COUNT, (uint32_t)draw);
+        for (int i = 0; i < 2 * COUNT; i++) logits[i] = 2.0 * (double)random[i] + (i % EXPERTS < 2 ? 3.0 : 0.0);
+        const mega_route_sinkhorn_args a = {head, keys, logits, 2, MANY, EXPERTS, MEGA_F64};
+        mega_plain_route_sinkhorn.run(NULL, &a);
+        for (int g = 0; g < 2; g++) {
+            const int iterations = sinkhorn_of(logits + g * COUNT, MANY, expected + g * COUNT);
+            most = iterations > most ? iterations : most;
+        }
+        for (int i = 0; i < 2 * COUNT; i++) near("sinkhorn", "key of a draw", keys[i], expected[i]);
+        const mega_route_args r = {.head = head,
+                                   .choice = choice,
+                                   .weight = weight,
+                                   .share = share,
+                                   .logits = logits,
+                                   .keys = keys,
+                                   .rows = 2 * MANY,
+                                   .experts = EXPERTS,
+                                   .logits_dtype = MEGA_F64,
+                                   .options = {.choices = CHOICES}};
+        mega_plain_route.run(NULL, &r);
+        for (int t = 0; t < 2 * MANY; t++) {
+            const int first = choice[t * CHOICES], second = choice[t * CHOICES + 1];
+            for (int e = 0; e < EXPERTS; e++) {
+                assert_true(keys[t * EXPERTS + e] <= keys[t * EXPERTS + first]);
+                assert_true(e == first || keys[t * EXPERTS + e] <= keys[t * EXPERTS + second]);
+            }
+            near("sinkhorn", "weight", weight[t * CHOICES], share[t * EXPERTS + first]);
+        }
+    }
+    assert_in_range(most, 10, 999); /* it is no matter of one or two iterations, and none ends for their number */
+}
+
+/* A logit that is not a number, and one whose exponential has no number, end the iterations. */
+static void sinkhorn_ends(void **state)
+{
+    double logits[] = {1, 2, 3, NAN, 1e4, 0, -1e4, -1e4}, keys[8];
+    (void)state;
+    const mega_route_sinkhorn_args a = {head, keys, logits, 2, 2, 2, MEGA_F64};
+    mega_plain_route_sinkhorn.run(NULL, &a);
+    for (int i = 0; i < 4; i++) assert_true(isnan(keys[i]));
+    for (int i = 4; i < 8; i++) assert_true(isfinite(keys[i]));
+    assert_true(keys[4] > keys[5]);
+}
+
 /* Ties go to the lower index, all experts may be chosen, and a row without numbers chooses the first experts. */
 static void ties_and_edges(void **state)
 {
@@ -271,15 +372,33 @@ static void ties_and_edges(void **state)
     int32_t choice[16];
     (void)state;
     for (int score = 0; score < MEGA_ROUTE_SCORE_COUNT; score++) {
-        const mega_route_args a = {head, choice, weight, share,    logits,
-                                   NULL, 4,      4,      MEGA_F64, {.score = (mega_route_score)score, .choices = 4}};
+        const mega_route_args a = {head,
+                                   choice,
+                                   weight,
+                                   share,
+                                   logits,
+                                   NULL,
+                                   NULL,
+                                   4,
+                                   4,
+                                   MEGA_F64,
+                                   {.score = (mega_route_score)score, .choices = 4}};
         mega_plain_route.run(NULL, &a);
         assert_memory_equal(choice, expected, sizeof expected);
         assert_true(isnan(weight[8]));
         near("ties", "equal weights", weight[0], weight[2]);
     }
-    const mega_route_args one = {head, choice, weight, share,    logits + 1,
-                                 NULL, 1,      1,      MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
+    const mega_route_args one = {head,
+                                 choice,
+                                 weight,
+                                 share,
+                                 logits + 1,
+                                 NULL,
+                                 NULL,
+                                 1,
+                                 1,
+                                 MEGA_F64,
+                                 {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}};
     mega_plain_route.run(NULL, &one);
     assert_true(choice[0] == 0 && weight[0] == 1.0 && share[0] == 1.0);
 }
@@ -290,6 +409,9 @@ int main(void)
         cmocka_unit_test(families_agree),
         cmocka_unit_test(deepspeed_agrees),
         cmocka_unit_test(ties_and_edges),
+        cmocka_unit_test(sinkhorn_agrees),
+        cmocka_unit_test(sinkhorn_is_that_of_matrices),
+        cmocka_unit_test(sinkhorn_ends),
         cmocka_unit_test(capacities_drop),
         cmocka_unit_test(capacities_are_those_of_a_loop),
     };

@@ -35,15 +35,18 @@ static void *route_logits(check *k, mega_dtype type, int64_t rows, int64_t exper
 
 static void check_route(mega_dtype type, int64_t rows, int64_t cols)
 {
-    for (int i = 0; i < 2 * COUNT(route_cases); i++) {
-        const struct route_case *c = &route_cases[i / 2];
+    for (int i = 0; i < 3 * COUNT(route_cases); i++) {
+        const struct route_case *c = &route_cases[i / 3];
+        const bool by_keys = i % 3 == 2;
         check k =
-            check_begin("route", type, "%lld x %lld, %s, wide %d", (long long)rows, (long long)cols, c->name, i % 2);
+            check_begin("route", type, "%lld x %lld, %s, form %d", (long long)rows, (long long)cols, c->name, i % 3);
         mega_route_args a = {.rows = rows, .experts = cols, .options = route_options(c, cols)};
+        if (by_keys) a.options.groups = a.options.chosen_groups = a.options.group_best = 0;
         const int64_t chosen = rows * a.options.choices;
-        a.logits_dtype = i % 2 == 1 ? acc_type(&k) : type;
+        a.logits_dtype = i % 3 == 1 ? acc_type(&k) : type;
         a.logits = route_logits(&k, a.logits_dtype, rows, cols);
-        a.bias = c->has_bias ? check_input(&k, acc_type(&k), cols) : NULL;
+        a.keys = by_keys ? route_logits(&k, acc_type(&k), rows, cols) : NULL;
+        a.bias = c->has_bias && !by_keys ? check_input(&k, acc_type(&k), cols) : NULL;
         a.choice = check_output_add(&k, "choice", MEGA_I32, chosen);
         a.weight = check_output_add(&k, "weight", acc_type(&k), chosen);
         a.share = check_output_add(&k, "share", acc_type(&k), rows * cols);
@@ -160,6 +163,26 @@ static void check_route_capacity(mega_dtype type, int64_t rows, int64_t cols)
         a.kept = check_output_add(&k, "kept", MEGA_I32, count);
         a.dropped = check_output_add(&k, "dropped", acc_type(&k), a.groups);
         check_run(&k, &mega_plain_route_capacity, &mega_cpu_route_capacity, &a, &a.head);
+    }
+}
+
+/* All rows as one group, three groups, and many; logits of one size, and of which some are too large for an
+ * exponential. */
+static void check_route_sinkhorn(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int i = 0; i < 5; i++) {
+        check k = check_begin("route_sinkhorn", type, "%lld x %lld, form %d", (long long)rows, (long long)cols, i);
+        mega_route_sinkhorn_args a = {.groups = i % 2 == 0 ? 1 : 3, .rows = rows, .experts = cols};
+        if (i == 3 && rows * cols <= 512) a.groups = 20;
+        if (i == 4) a.rows = rows < 9 ? rows : 9, a.experts = 300; /* more than threads of a block */
+        if (rows == 0) a.groups = 0;
+        const int64_t count = a.groups * a.rows * a.experts;
+        a.logits_dtype = i == 1 ? acc_type(&k) : type;
+        void *logits = check_input(&k, a.logits_dtype, count);
+        for (int64_t l = 0; l < count && i == 3; l += a.experts + 1) set_element(logits, a.logits_dtype, l, 1000.0f);
+        a.logits = logits;
+        a.keys = check_output_add(&k, "keys", acc_type(&k), count);
+        check_run(&k, &mega_plain_route_sinkhorn, &mega_cpu_route_sinkhorn, &a, &a.head);
     }
 }
 

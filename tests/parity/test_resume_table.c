@@ -333,6 +333,7 @@ static const struct {
     {GPT, "--position-embedding-type none"},
     {GPT, "--position-embedding-type alibi --normalization RMSNorm --kv-channels 8"},
     {GPT, LLAMA "--num-experts 4 --moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001 --moe-input-jitter-eps 0.01"},
+    {GPT, LLAMA "--num-experts 4 --moe-router-load-balancing-type sinkhorn"},
     {GPT, LLAMA "--num-experts 4 --moe-expert-capacity-factor 0.5 --moe-min-capacity 3 --moe-token-drop-policy position"},
     {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq [0,1] --qk-layernorm --moe-router-pre-softmax"},
     {GPT, LLAMA "--num-experts 4 --moe-ffn-hidden-size 24 --moe-layer-freq 2 --moe-router-score-function sigmoid "

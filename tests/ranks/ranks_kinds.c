@@ -24,7 +24,8 @@
  *            logits, jitter of what routers and experts read, rotary positions, RMS norms; dropout
  *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
  *            cut gates; dropout
- *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all; dropout
+ *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all;
+ *            Sinkhorn's iterations choose; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -269,6 +270,7 @@ static mega_transformer gpt_of_setting(const setting *s, bool alone)
     gpt.num_layers = 4;
     if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
     if (has_experts(s)) gpt.router = (mega_router_training){.balance = 0.1, .z = 0.01, .group = GROUP, .jitter = 0.1};
+    gpt.router.sinkhorn = models[s->model].net == &residual;
     if (models[s->model].net == &experts) {
         gpt.net.experts.jitter = 0.05;
         if (!mega_dtype_is_half(precisions[s->precision].dtype)) /* rounding decides which choices these drop */

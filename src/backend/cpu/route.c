@@ -82,10 +82,11 @@ static void row_groups(const mega_route_args *a, const route_row *r, route_list 
     for (int64_t i = 0; i < o->chosen_groups; i++) is_open[groups.item[i]] = true;
 }
 
-static void row_choose(const mega_route_args *a, const route_row *r, int32_t *choice)
+static void row_choose(const mega_route_args *a, const route_row *r, int64_t row, int32_t *choice)
 {
     const mega_route_options *o = &a->options;
     const bool by_logits = a->bias == NULL || o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN;
+    const float *keys = a->keys != NULL ? (const float *)a->keys + row * a->experts : NULL;
     const int64_t groups = o->groups > 0 ? o->groups : 1, size = a->experts / groups;
     bool is_open[MEGA_ROUTE_EXPERTS] = {true};
     route_list best;
@@ -93,7 +94,7 @@ static void row_choose(const mega_route_args *a, const route_row *r, int32_t *ch
     list_begin(&best, o->choices);
     for (int64_t g = 0; g < groups; g++)
         for (int64_t e = g * size; e < (g + 1) * size && is_open[g]; e++)
-            list_offer(&best, row_key(a, r, e, by_logits), e);
+            list_offer(&best, keys != NULL ? keys[e] : row_key(a, r, e, by_logits), e);
     memcpy(choice, best.item, (size_t)o->choices * sizeof *choice);
 }
 
@@ -125,7 +126,7 @@ static void route_work(void *user, int thread, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         int32_t *const choice = a->choice + row * o->choices;
         row_scores(&r, a->logits, a->logits_dtype, row, a->experts, o->score);
-        row_choose(a, &r, choice);
+        row_choose(a, &r, row, choice);
         const float factor = (float)(row_factor(o) / row_chosen(w, o, &r, choice)), share = (float)(1.0 / r.whole);
         for (int64_t j = 0; j < o->choices; j++) ((float *)a->weight)[row * o->choices + j] = factor * w[j];
         for (int64_t e = 0; e < a->experts; e++) ((float *)a->share)[row * a->experts + e] = r.score[e] * share;

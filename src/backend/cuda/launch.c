@@ -287,6 +287,14 @@ CALL(route_capacity, mega_route_capacity_args)
     return c;
 }
 
+/* Scratch has the factors of the rows. */
+CALL(route_sinkhorn, mega_route_sinkhorn_args)
+{
+    mega_cuda_call c = by_rows(FOR_TYPE(route_sinkhorn, a->logits_dtype), a->groups);
+    c.scratch = (size_t)(a->groups * a->rows) * sizeof(double);
+    return c;
+}
+
 /* Of a kernel of the columns of groups of rows, in chunks of the groups. Scratch has `sums` sums of each chunk, and
  * `more` numbers a column of each group. */
 static mega_cuda_call by_groups(const char *kernel, int64_t groups, int64_t rows, int64_t cols, int sums, int more)
@@ -494,6 +502,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW_OF(route_load, route_balance),
     ROW_OF(route_count, route_balance),
     ROW(route_capacity),
+    ROW(route_sinkhorn),
     ROW(route_z),
     ROW_OF(route_z_grad, route_z),
     ROW(row_sum),

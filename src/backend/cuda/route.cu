@@ -130,6 +130,7 @@ BODY void choose(const mega_route_args *a, mega_dtype t, route_shared *s, int64_
     for (int64_t e = thread_x(); e < a->experts; e += ROW_THREADS) {
         float key = by_logits ? get(a->logits, t, row * a->experts + e) : biased_score(a, s, e);
         if (by_logits && a->bias != NULL) key += ((const float *)a->bias)[e];
+        if (a->keys != NULL) key = ((const float *)a->keys)[row * a->experts + e];
         const bool is_open = o->groups == 0 || s->choice[e / (a->experts / o->groups)] != 0;
         s->key[e] = is_open ? key_of(key) : not_a_number();
     }

@@ -86,6 +86,8 @@ static void route_choose(const mega_route_args *a, const route_scores *s, int64_
         k.key[e] = by_logits ? get(a->logits, a->logits_dtype, row * a->experts + e) : biased_score(a, s, e);
     for (int64_t e = 0; e < a->experts && by_logits && a->bias != NULL; e++)
         k.key[e] += get(a->bias, acc_of(a->head.dtype), e);
+    for (int64_t e = 0; e < a->experts && a->keys != NULL; e++)
+        k.key[e] = get(a->keys, acc_of(a->head.dtype), row * a->experts + e);
     for (int64_t j = 0; j < o->choices; j++)
         a->choice[row * o->choices + j] = (int32_t)route_take_best(&k, 0, a->experts);
 }

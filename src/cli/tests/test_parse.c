@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define SINKHORN "--num-experts 8 --moe-router-load-balancing-type sinkhorn "
+
 static void values_are_read(void **state)
 {
     (void)state;
@@ -158,8 +160,14 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-latent-size 2", "--moe-latent-size 2 (argument 13) is not");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-train-capacity-factor 2", "give --moe-expert-capacity-factor");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-eval-capacity-factor 2", "an evaluation drops no choice");
-    kit_refuse("plan", SHAPE "--num-experts 8 --moe-router-load-balancing-type sinkhorn",
-               "sinkhorn\" is not implemented");
+    kit_refuse("plan", SHAPE "--num-experts 8 --moe-router-load-balancing-type global_aux_loss",
+               "global_aux_loss\" is not implemented");
+    kit_refuse("plan", SHAPE SINKHORN "--moe-aux-loss-coeff 0.01", "balances without a loss; give one of them");
+    kit_refuse("plan", SHAPE SINKHORN "--moe-router-enable-expert-bias", "both decide which experts a token chooses");
+    kit_refuse("plan", SHAPE SINKHORN "--moe-router-num-groups 2 --moe-router-group-topk 1", "leave the groups out");
+    kit_refuse("plan", SHAPE SINKHORN "--moe-router-score-function sigmoid", "-topk 2 are those of a softmax; leave");
+    kit_refuse("plan", SHAPE SINKHORN "--moe-router-topk 1 --moe-router-pre-softmax",
+               "the weight of --moe-router-topk 1 is");
     kit_refuse("plan", SHAPE "--softmax-type learnable", "--softmax-type learnable is not implemented yet");
     kit_refuse("plan", SHAPE "--fp16 --bf16", "--bf16 (argument 12) and --fp16 (argument 11): a run has one precision");
     kit_refuse("plan", SHAPE "--quick-geglu", "--quick-geglu is not implemented yet");

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Operands. */
-enum { ROUTE_LOGITS, ROUTE_BIAS };
+enum { ROUTE_LOGITS, ROUTE_BIAS, ROUTE_KEYS };
 enum { ROUTE_CHOICE, ROUTE_WEIGHT, ROUTE_SHARE };
 enum { ROUTE_GRAD_DWEIGHT, ROUTE_GRAD_DSHARE, ROUTE_GRAD_LOGITS, ROUTE_GRAD_CHOICE };
 enum { ROUTE_JITTER_X, ROUTE_JITTER_SAMPLE_ID, ROUTE_JITTER_SEQ_POSITION };
@@ -18,8 +18,8 @@ enum { ROUTE_COUNT_CHOICE };
 enum { ROUTE_CAPACITY_CHOICE, ROUTE_CAPACITY_WEIGHT };
 enum { ROUTE_CAPACITY_KEPT, ROUTE_CAPACITY_DROPPED };
 
-/* ---- route: in logits [T, E] dtype or acc, bias [E] acc or none; out choice [T, k] i32, weight [T, k] acc, share
- *      [T, E] acc ---- */
+/* ---- route: in logits [T, E] dtype or acc, bias [E] acc or none, keys [T, E] acc or none; out choice [T, k] i32,
+ *      weight [T, k] acc, share [T, E] acc ---- */
 
 /* Returns the record of a bias that the choices of a step update, or NULL. */
 static const mega_param *updated_bias(const mega_graph *g, int32_t bias)
@@ -46,15 +46,27 @@ static void check_updated_bias(mega_graph *g, mega_tensor bias, int64_t choices)
                             g->scope.path, (long long)choices, g->tensor[bias.id].name, (long long)p->buffer_choices));
 }
 
-mega_route_result mega_op_route(mega_graph *g, mega_tensor logits, mega_tensor bias, const mega_route_options *options)
+static mega_route_result route_emit(mega_graph *g, mega_tensor logits, mega_tensor bias, mega_tensor keys,
+                                    const mega_route_options *options)
 {
     instruction op = {.kind = OP_ROUTE,
-                      .in = {[ROUTE_LOGITS] = logits.id, [ROUTE_BIAS] = bias.id},
+                      .in = {[ROUTE_LOGITS] = logits.id, [ROUTE_BIAS] = bias.id, [ROUTE_KEYS] = keys.id},
                       .attr = {.route = *options, .what = "choice"}};
     check_updated_bias(g, bias, options->choices);
     mega_graph_emit(g, &op);
     if (g->status != MEGA_OK) return (mega_route_result){{0}, {0}, {0}};
     return (mega_route_result){{op.out[ROUTE_CHOICE]}, {op.out[ROUTE_WEIGHT]}, {op.out[ROUTE_SHARE]}};
+}
+
+mega_route_result mega_op_route(mega_graph *g, mega_tensor logits, mega_tensor bias, const mega_route_options *options)
+{
+    return route_emit(g, logits, bias, (mega_tensor){0}, options);
+}
+
+mega_route_result mega_op_route_by(mega_graph *g, mega_tensor logits, mega_tensor keys,
+                                   const mega_route_options *options)
+{
+    return route_emit(g, logits, (mega_tensor){0}, keys, options);
 }
 
 static mega_status route_check_logits(const mega_graph *g, const instruction *op, int in)
@@ -117,6 +129,11 @@ static mega_status route_shape(const mega_graph *g, const instruction *op, tenso
     const int64_t rows = mega_op_in_dim(g, op, ROUTE_LOGITS, 0), experts = mega_op_in_dim(g, op, ROUTE_LOGITS, 1);
     MEGA_TRY(route_check_options(op, experts));
     MEGA_TRY(mega_op_check_operand(g, op, ROUTE_BIAS, "bias", mega_shape_1d(g->acc, experts)));
+    MEGA_TRY(mega_op_check_operand(g, op, ROUTE_KEYS, "keys", mega_shape_2d(g->acc, rows, experts)));
+    if (op->in[ROUTE_KEYS] != 0 && op->attr.route.groups != 0)
+        return MEGA_MISTAKE("op route in \"%s\": a choice by keys from %lld groups; expected 0 groups, as keys say "
+                            "which experts are chosen",
+                            op->scope, (long long)op->attr.route.groups);
     out[ROUTE_CHOICE] = mega_shape_2d(MEGA_I32, rows, op->attr.route.choices);
     out[ROUTE_WEIGHT] = mega_shape_2d(g->acc, rows, op->attr.route.choices);
     out[ROUTE_SHARE] = mega_shape_2d(g->acc, rows, experts);
@@ -145,16 +162,17 @@ static void route_always(mega_graph *g, const instruction *op)
     mega_graph_emit(g, &c);
 }
 
-const op_row mega_op_row_route = {
-    OP_ROW(route, 2, 3, route),
-    .optional_in = 1u << ROUTE_BIAS,
-    .shape = route_shape,
-    .gradient = route_gradient,
-    .always = route_always,
-    .members = MEMBERS(OUT(route, choice, ROUTE_CHOICE), OUT(route, weight, ROUTE_WEIGHT),
-                       OUT(route, share, ROUTE_SHARE), IN(route, logits, ROUTE_LOGITS), IN(route, bias, ROUTE_BIAS),
-                       DIM(route, rows, ROUTE_LOGITS, 0), DIM(route, experts, ROUTE_LOGITS, 1),
-                       DTYPE(route, logits_dtype, ROUTE_LOGITS), ATTR(route, options, route))};
+const op_row mega_op_row_route = {OP_ROW(route, 3, 3, route),
+                                  .optional_in = 1u << ROUTE_BIAS | 1u << ROUTE_KEYS,
+                                  .shape = route_shape,
+                                  .gradient = route_gradient,
+                                  .always = route_always,
+                                  .members =
+                                      MEMBERS(OUT(route, choice, ROUTE_CHOICE), OUT(route, weight, ROUTE_WEIGHT),
+                                              OUT(route, share, ROUTE_SHARE), IN(route, logits, ROUTE_LOGITS),
+                                              IN(route, bias, ROUTE_BIAS), IN(route, keys, ROUTE_KEYS),
+                                              DIM(route, rows, ROUTE_LOGITS, 0), DIM(route, experts, ROUTE_LOGITS, 1),
+                                              DTYPE(route, logits_dtype, ROUTE_LOGITS), ATTR(route, options, route))};
 
 /* ---- route_grad: in dweight [T, k] acc or none, dshare [T, E] acc or none, logits [T, E], choice [T, k]; out dlogits
  *      [T, E] dtype ---- */
@@ -374,6 +392,34 @@ const op_row mega_op_row_route_capacity = {
                 GROUPS(route_capacity, groups, ROUTE_CAPACITY_CHOICE), ATTR(route_capacity, rows, group),
                 ATTR(route_capacity, experts, experts), DIM(route_capacity, choices, ROUTE_CAPACITY_CHOICE, 1),
                 ATTR(route_capacity, capacity, capacity), ATTR(route_capacity, by_position, by_position))};
+
+/* ---- route_sinkhorn: in logits [T, E] dtype or acc; out keys [T, E] acc, of groups of attr.group tokens. Without a
+ *      gradient. ---- */
+
+mega_tensor mega_op_route_sinkhorn(mega_graph *g, mega_tensor logits, int64_t group)
+{
+    instruction op = {.kind = OP_ROUTE_SINKHORN, .in = {logits.id}, .attr = {.group = group, .what = "keys"}};
+    return mega_graph_emit(g, &op);
+}
+
+static mega_status route_sinkhorn_shape(const mega_graph *g, const instruction *op, tensor_shape *out)
+{
+    MEGA_TRY(route_check_logits(g, op, 0));
+    const int64_t rows = mega_op_in_dim(g, op, 0, 0), group = op->attr.group;
+    if (group < 1 || rows % group != 0)
+        return MEGA_MISTAKE(
+            "op route_sinkhorn in \"%s\": groups of %lld rows of %s, which has %lld; expected a divisor "
+            "of them",
+            op->scope, (long long)group, g->tensor[op->in[0]].name, (long long)rows);
+    out[0] = mega_shape_2d(g->acc, rows, mega_op_in_dim(g, op, 0, 1));
+    return MEGA_OK;
+}
+
+const op_row mega_op_row_route_sinkhorn = {
+    OP_ROW(route_sinkhorn, 1, 1, route_sinkhorn), .is_constant = true, .shape = route_sinkhorn_shape,
+    .members = MEMBERS(OUT(route_sinkhorn, keys, 0), IN(route_sinkhorn, logits, 0), GROUPS(route_sinkhorn, groups, 0),
+                       ATTR(route_sinkhorn, rows, group), DIM(route_sinkhorn, experts, 0, 1),
+                       DTYPE(route_sinkhorn, logits_dtype, 0))};
 
 /* ---- route_z: in logits [T, E] dtype or acc; out loss [T] acc ---- */
 

@@ -12,7 +12,7 @@ static int32_t gradient_receiver(const mega_graph *g, int32_t t)
 }
 
 /* Trained parameters need a gradient, and so does every value that depends on one or on an input whose gradient is
- * requested; but not integers, such as the experts that a router chooses. */
+ * requested; but not integers, such as the experts that a router chooses, and not what decides that choice. */
 void mega_graph_mark_needed(mega_graph *g)
 {
     for (int t = 1; t < g->num_tensors; t++)
@@ -21,6 +21,7 @@ void mega_graph_mark_needed(mega_graph *g)
     for (int i = 0; i < g->num_ops; i++) {
         const instruction *op = &g->op[i];
         bool needed = false;
+        if (mega_op_table[op->kind]->is_constant) continue;
         for (int k = 0; k < OP_MAX_IN; k++)
             needed = needed || g->tensor[gradient_receiver(g, op->in[k])].needs_gradient;
         for (int k = 0; k < OP_MAX_OUT && needed; k++)

@@ -115,6 +115,20 @@ static void route_capacity(sketch *k)
     result(k, mega_op_add(k->g, a, b));
 }
 
+/* Keys of two groups where the rows can be cut, which have no gradient. */
+static void route_by_sinkhorn(sketch *k)
+{
+    const mega_route_options o = chosen_by(k, MEGA_ROUTE_SOFTMAX, false);
+    const mega_tensor logits = mega_op_wide_linear(k->g, k->x, param(k, "weight"));
+    const mega_tensor keys = mega_op_route_sinkhorn(k->g, logits, k->s.T % 2 == 0 ? k->s.T / 2 : k->s.T);
+    mega_route_options of_logits = o;
+    if (of_logits.choices > k->s.N) of_logits.choices = k->s.N;
+    const mega_route_result r = mega_op_route_by(k->g, logits, keys, &of_logits);
+    mega_graph_output(k->g, keys, "keys");
+    mega_graph_output(k->g, r.choice, "choice");
+    result(k, r.weight);
+}
+
 /* The router's logits have three uses: weights, shares and the z-loss. */
 static void route_z(sketch *k)
 {

@@ -331,6 +331,23 @@ static void balance_of_other_rows(const operands *o)
     mega_op_route_balance(o->g, o->square, choices(o), 3, 1);
 }
 
+static void sinkhorn_of_uneven_groups(const operands *o)
+{
+    mega_op_route_sinkhorn(o->g, o->other, 5);
+}
+
+static void route_by_other_keys(const operands *o)
+{
+    const mega_route_options options = {.choices = 1};
+    mega_op_route_by(o->g, o->other, o->square, &options);
+}
+
+static void route_by_keys_of_groups(const operands *o)
+{
+    const mega_route_options options = {.choices = 1, .groups = 2, .chosen_groups = 1, .group_best = 1};
+    mega_op_route_by(o->g, o->other, o->other, &options);
+}
+
 static void z_of_labels(const operands *o)
 {
     mega_op_route_z(o->g, o->labels);
@@ -471,6 +488,9 @@ static const struct mistake {
     {"balance_of_uneven_groups", balance_of_uneven_groups, "groups of 5 rows of other, which has 12"},
     {"balance_of_three_choices", balance_of_three_choices, "the first 3 of 2 choices are counted; expected 1 to 2"},
     {"balance_of_other_rows", balance_of_other_rows, "choice is choices [12, 2] i32; expected [3, 2] i32"},
+    {"sinkhorn_of_uneven_groups", sinkhorn_of_uneven_groups, "groups of 5 rows of other, which has 12"},
+    {"route_by_other_keys", route_by_other_keys, "keys is square ["},
+    {"route_by_keys_of_groups", route_by_keys_of_groups, "a choice by keys from 2 groups; expected 0 groups"},
     {"z_of_labels", z_of_labels, "logits is labels [12] i32; expected 2 dimensions of f32"},
     {"capacity_of_other_weights", capacity_of_other_weights, "weight is other [12, 4] f32; expected [12, 2] f32"},
     {"capacity_of_uneven_groups", capacity_of_uneven_groups, "groups of 5 rows of choices, which has 12"},

@@ -111,6 +111,7 @@ static const op_case cases[] = {
     {"route_balance", route_balance, true, false, true, false},
     {"route_balance_of_sigmoids", route_balance_of_sigmoids, true, false, true, false},
     {"route_capacity", route_capacity, true, false, true, false},
+    {"route_by_sinkhorn", route_by_sinkhorn, true, false, true, false},
     {"route_z", route_z, true, false, true, false},
     {"conv2d", conv2d, true, false, false, false},
     {"conv2d_stride", conv2d_stride, true, false, false, false},

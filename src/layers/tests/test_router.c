@@ -194,6 +194,41 @@ static void jitter_is_for_training(void **state)
     assert_true(with != without && fabs(with - without) < 0.1);
 }
 
+/* A bias of the logits prefers two experts. Sinkhorn's iterations give each expert about as many tokens in training,
+ * over the micro-batch or over each sample, and gradients are those of the chosen weights; evaluation has the choice of
+ * the logits. */
+static void sinkhorn_balances_in_training(void **state)
+{
+    static const struct {
+        mega_mode mode;
+        bool sinkhorn;
+        int64_t group;
+        double least, most; /* of the fullest expert */
+    } ways[] = {{MEGA_TRAIN, false, 0, 3.5, 3.5},
+                {MEGA_TRAIN, true, 0, 1.0, 1.5},
+                {MEGA_TRAIN, true, 1, 1.0, 1.8},
+                {MEGA_EVAL, true, 0, 3.5, 3.5}};
+    double loss[4];
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        mega_router_options o = sigmoids;
+        bench k;
+        o.sinkhorn = ways[way].sinkhorn, o.sinkhorn_group = ways[way].group;
+        bench_begin(&k, ways[way].mode, 1);
+        describe(&k.b, &o, B);
+        bench_build(&k);
+        double *bias = mega_params_master(k.params, mega_params_find(k.params, "m.gate.bias"));
+        for (int e = 0; e < EXPERTS; e++) bias[e] = e == 2 || e == 5 ? 6 : 0;
+        check_gradients(&k);
+        loss[way] = whole_loss(&k);
+        const double fullest = loss_at(&k, 3);
+        if (!(fullest >= ways[way].least - 1e-12 && fullest <= ways[way].most + 1e-12))
+            fail_msg("way %d: the fullest expert has %.4g of an even part", way, fullest);
+        bench_end(&k);
+    }
+    assert_true(loss[0] == loss[3] && loss[1] != loss[0] && loss[2] != loss[1]);
+}
+
 static void expect(bench *k, mega_status status, const char *message)
 {
     if (mega_graph_status(k->b.graph) != status || strstr(mega_error_message(), message) == NULL)
@@ -222,6 +257,20 @@ static void wrong_calls_are_refused(void **state)
     mega_graph_set_sequence_parallel(k.b.graph, true);
     describe(&k.b, &sigmoids, 1);
     expect(&k, MEGA_ERR_UNSUPPORTED, "mega_router_balance");
+    o = sigmoids, o.sinkhorn = true;
+    bench_begin(&k, MEGA_TRAIN, 2);
+    mega_graph_set_sequence_parallel(k.b.graph, true);
+    mega_router(&k.b, "gate", mega_input(&k.b, "x", MEGA_F64, S, C), EXPERTS, &o);
+    expect(&k, MEGA_ERR_UNSUPPORTED, "gate");
+    o.sinkhorn_group = 3;
+    bench_begin(&k, MEGA_TRAIN, 1);
+    describe(&k.b, &o, 1);
+    expect(&k, MEGA_ERR_USAGE, "layer \"m\", gate: groups of 3 samples in a micro-batch of 4 samples and 24 tokens");
+    const int64_t dim[1] = {EXPERTS};
+    bench_begin(&k, MEGA_TRAIN, 1);
+    o.sinkhorn_group = 0, o.choice_bias = mega_graph_input(k.b.graph, "choice_bias", MEGA_F64, 1, dim);
+    describe(&k.b, &o, 1);
+    expect(&k, MEGA_ERR_USAGE, "gate: sinkhorn and a choice_bias; expected one of them");
 }
 
 static mega_tensor biased_expert(const mega_builder *b, const mega_experts *experts, mega_tensor x, const void *self)
@@ -256,9 +305,13 @@ static void gradients_of_biases_of_cut_experts_are_summed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_all_losses), cmocka_unit_test(a_bias_decides_the_choice),
-        cmocka_unit_test(a_bias_is_not_trained),   cmocka_unit_test(jitter_is_for_training),
-        cmocka_unit_test(wrong_calls_are_refused), cmocka_unit_test(gradients_of_biases_of_cut_experts_are_summed),
+        cmocka_unit_test(gradients_of_all_losses),
+        cmocka_unit_test(a_bias_decides_the_choice),
+        cmocka_unit_test(a_bias_is_not_trained),
+        cmocka_unit_test(jitter_is_for_training),
+        cmocka_unit_test(sinkhorn_balances_in_training),
+        cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(gradients_of_biases_of_cut_experts_are_summed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "train_rules.h"
 
 #include "megalith/checkpoint.h"
+#include <string.h>
 
 /* Names that change nothing where there are no experts, and what to do where there are. */
 static void experts_refuse_others(mega_options *o)
@@ -61,6 +62,35 @@ static void experts_check_counts(const mega_train_options *cfg)
                              (long long)samples, (long long)length, (long long)most);
 }
 
+/* As in Megatron-core Sinkhorn's iterations have no loss beside them, and fix the weights of what they choose. */
+static void experts_check_sinkhorn(mega_train_options *cfg)
+{
+    const mega_model_options *m = &cfg->model;
+    mega_options *o = cfg->engine.options;
+    const char *type = mega_options_origin(o, "moe_router_load_balancing_type");
+    const char *wanted = m->moe_router_topk == 1 ? "sigmoid" : "softmax";
+    if (m->moe_aux_loss_coeff > 0.0)
+        mega_options_mistake(o, "%s and %s: the first balances without a loss; give one of them", type,
+                             mega_options_origin(o, "moe_aux_loss_coeff"));
+    if (m->moe_router_enable_expert_bias)
+        mega_options_mistake(o,
+                             "%s and --moe-router-enable-expert-bias: both decide which experts a token chooses; give "
+                             "one of them",
+                             type);
+    if (m->moe_router_num_groups > 1)
+        mega_options_mistake(
+            o, "%s and --moe-router-num-groups %lld: a token chooses from all experts; leave the groups out", type,
+            (long long)m->moe_router_num_groups);
+    if (mega_model_num_experts(m) <= 0) return; /* a folder says the weights */
+    if (mega_options_is_given(o, "moe_router_score_function") && strcmp(m->moe_router_score_function, wanted) != 0)
+        mega_options_mistake(
+            o, "%s with %s: the weights of --moe-router-topk %lld are those of a %s; leave the second out", type,
+            mega_options_origin(o, "moe_router_score_function"), (long long)m->moe_router_topk, wanted);
+    if (m->moe_router_pre_softmax && m->moe_router_topk == 1)
+        mega_options_mistake(o, "%s with %s: the weight of --moe-router-topk 1 is a sigmoid; leave the second out",
+                             type, mega_options_origin(o, "moe_router_pre_softmax"));
+}
+
 /* A folder of --load or --config_name says itself whether it has experts. */
 void mega_train_rule_experts(mega_train_options *cfg)
 {
@@ -91,6 +121,8 @@ void mega_train_rule_experts(mega_train_options *cfg)
     if (mega_model_num_experts(&cfg->model) > 0) experts_refuse_others(o);
     if (cfg->begins_mixture) experts_check_init_from(cfg);
     if (cfg->model.moe_router_enable_expert_bias) experts_check_counts(cfg);
+    const char *type = cfg->model.moe_router_load_balancing_type;
+    if (type != NULL && strcmp(type, "sinkhorn") == 0) experts_check_sinkhorn(cfg);
     for (size_t i = 0; i < MEGA_COUNT(of_experts) && mega_model_num_experts(&cfg->model) == 0 && !is_of_folder; i++)
         if (mega_options_is_given(o, of_experts[i]))
             mega_options_warn(o, "%s has no effect without --num-experts", mega_options_origin(o, of_experts[i]));

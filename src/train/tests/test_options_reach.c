@@ -37,6 +37,7 @@ typedef struct check {
 #define YARN ROPE "--rope-type yarn "
 #define LLAMA ROPE "--disable-bias-linear --swiglu "
 #define MOE ROPE "--disable-bias-linear --num-experts 8 "
+#define SINKHORN "--moe-router-load-balancing-type sinkhorn "
 #define BIAS "--moe-router-score-function sigmoid --moe-router-enable-expert-bias "
 #define GROUPS "--moe-router-pre-softmax --moe-router-topk 4 --moe-router-num-groups 4 --moe-router-group-topk 2"
 
@@ -115,6 +116,9 @@ static const check checks[] = {
     REACHES("moe-router-num-groups", MOE GROUPS, 4, gpt.net.experts.groups),
     REACHES("moe-router-group-topk", MOE GROUPS, 2, gpt.net.experts.chosen_groups),
     REACHES("moe-router-load-balancing-type", MOE "--moe-router-load-balancing-type seq_aux_loss", 1, gpt.router.group),
+    REACHES("moe-router-load-balancing-type", MOE SINKHORN, 1, gpt.router.sinkhorn),
+    REACHES("moe-router-load-balancing-type", MOE SINKHORN, 0, gpt.net.experts.normalized),
+    REACHES("moe-router-load-balancing-type", MOE SINKHORN "--moe-router-topk 1", MEGA_ROUTE_SIGMOID, gpt.net.experts.score),
     REACHES("moe-aux-loss-coeff", MOE "--moe-aux-loss-coeff 0.02", 0.02, gpt.router.balance),
     REACHES("moe-z-loss-coeff", MOE "--moe-z-loss-coeff 0.003", 0.003, gpt.router.z),
     REACHES("moe-router-enable-expert-bias", MOE BIAS, 1, gpt.net.experts.choice_bias),

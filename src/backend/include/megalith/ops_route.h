@@ -17,7 +17,8 @@
     X(route_z_grad)           \
     X(route_load)             \
     X(route_count)            \
-    X(route_capacity)
+    X(route_capacity)         \
+    X(route_sinkhorn)
 
 #define MEGA_OPS_ROUTE(X)                     \
     X(ROUTE, route)                           \
@@ -29,7 +30,8 @@
     X(ROUTE_Z_GRAD, route_z_grad)             \
     X(ROUTE_LOAD, route_load)                 \
     X(ROUTE_COUNT, route_count)               \
-    X(ROUTE_CAPACITY, route_capacity)
+    X(ROUTE_CAPACITY, route_capacity)         \
+    X(ROUTE_SINKHORN, route_sinkhorn)
 
 /* choice[t] are the k experts of token t with the largest keys, in descending order of the keys, and weight[t] their
  * weights, with s = score of options, C = the chosen experts and z = the logits:
@@ -39,7 +41,8 @@
  *   SOFTMAX_OF_CHOSEN  s = softmax(z) over all experts   weight = scale * softmax(z) over C
  *
  * The key of an expert is its logit, which orders experts as s does; with a bias it is s + bias (of SOFTMAX_OF_CHOSEN
- * z + bias), which decides the choice and nothing else. Of equal keys that of the lower index is larger.
+ * z + bias), which decides the choice and nothing else. With `keys` it is what these say, and there are no bias and no
+ * groups. Of equal keys that of the lower index is larger.
  *
  * If `groups` is not 0, it is the number of groups of consecutive experts, all of one size, and a token chooses from
  * its `chosen_groups` best groups alone. The score of a group is the sum of its `group_best` largest s + bias: 1 as
@@ -55,6 +58,7 @@ typedef struct mega_route_args {
     void *share;        /* [T, E] acc */
     const void *logits; /* [T, E] */
     const void *bias;   /* [E] acc, or NULL */
+    const void *keys;   /* [T, E] acc, or NULL */
     int64_t rows, experts;
     mega_dtype logits_dtype; /* head.dtype or its acc */
     mega_route_options options;
@@ -156,6 +160,27 @@ typedef struct mega_route_capacity_args {
     bool by_position;
 } mega_route_capacity_args;
 
+/* Keys by which the tokens of a group of `rows` consecutive ones choose all experts about as often, Sinkhorn's
+ * iterations as in Megatron-core (Clark et al. 2022): with x = e^min(logit, LARGEST) and all column[e] = 1 at first,
+ *
+ *   row[t] = 1 / rows / (sum over e of column[e] * x[t, e] + EPSILON)
+ *   column[e] = 1 / E / (sum over t of row[t] * x[t, e] + EPSILON)
+ *
+ * are repeated until the mean of |column[e] - column[e] of the iteration before| is TOLERANCE or less, at most
+ * ITERATIONS times; keys = column[e] * x * row[t]. (Megatron-core has neither LARGEST nor ITERATIONS: its floats are
+ * infinite above 88.) In a group with a logit that is not a number no key is one. */
+#define MEGA_SINKHORN_TOLERANCE 1e-4
+#define MEGA_SINKHORN_EPSILON   1e-8
+#define MEGA_SINKHORN_LARGEST   80.0
+enum { MEGA_SINKHORN_ITERATIONS = 1000 };
+typedef struct mega_route_sinkhorn_args {
+    mega_kernel_head head;
+    void *keys;         /* [G * rows, E] acc */
+    const void *logits; /* [G * rows, E] */
+    int64_t groups, rows, experts;
+    mega_dtype logits_dtype; /* head.dtype or its acc */
+} mega_route_sinkhorn_args;
+
 /* Results of mega_op_route and mega_op_route_balance, with the shapes above. The choice, the fractions and what
  * mega_op_route_load and mega_op_route_capacity return have no gradient. */
 typedef struct mega_route_result {
@@ -182,6 +207,12 @@ typedef struct mega_route_capacity {
  * or mega_none(). If it is a buffer with a buffer_rate (mega_param_options), the backward program adds the counts of
  * the choices (mega_route_count_args) where a parameter would have its gradient, even if no loss depends on them. */
 mega_route_result mega_op_route(mega_graph *g, mega_tensor logits, mega_tensor bias, const mega_route_options *options);
+/* The same by keys [T, E] acc, such as mega_op_route_sinkhorn returns, in the place of the logits; they get no
+ * gradient. Without groups in the options. */
+mega_route_result mega_op_route_by(mega_graph *g, mega_tensor logits, mega_tensor keys,
+                                   const mega_route_options *options);
+/* Keys [T, E] acc of groups of `group` consecutive tokens, without a gradient. */
+mega_tensor mega_op_route_sinkhorn(mega_graph *g, mega_tensor logits, int64_t group);
 /* x [T, C]; returns x if jitter is 0. */
 mega_tensor mega_op_route_jitter(mega_graph *g, mega_tensor x, double jitter, uint32_t site, mega_tensor sample_id,
                                  mega_tensor seq_position);

@@ -14,6 +14,11 @@ typedef struct mega_router_options {
     double jitter;           /* in MEGA_TRAIN the input is multiplied by 1 + jitter * u, u uniform in (-1, 1); 0 to 1 */
     bool has_bias;           /* the linear layer has NAME.bias, as that of gpt_oss */
     mega_tensor choice_bias; /* [experts] acc, for the choice alone and without a gradient, or mega_none() */
+    /* In MEGA_TRAIN Sinkhorn's iterations decide the choice, so that the tokens of a group choose all experts about as
+     * often (mega_route_sinkhorn_args); without a choice_bias and groups of experts. Evaluation chooses by the logits.
+     */
+    bool sinkhorn;
+    int64_t sinkhorn_group; /* samples of a group; 0: those of the micro-batch, which must consist of whole groups */
     mega_param_options weight;
 } mega_router_options;
 

@@ -20,8 +20,9 @@ typedef enum mega_transformer_recompute {
 /* How the routers of experts are trained; zeros: by the loss of the model alone. */
 typedef struct mega_router_training {
     double balance, z; /* coefficients of the balance loss and of the z-loss of each layer (router.h) */
-    int64_t group;     /* samples over which the balance loss is computed; 0: those of a micro-batch */
+    int64_t group;     /* samples over which balance loss and Sinkhorn's iterations count; 0: those of a micro-batch */
     double jitter;     /* of what a router reads; its experts read it without */
+    bool sinkhorn;     /* Sinkhorn's iterations decide the choices in training (mega_router_options) */
     double bias_rate;  /* by which a step changes the bias of the choice (net.experts.choice_bias); 0: it is constant */
 } mega_router_training;
 
