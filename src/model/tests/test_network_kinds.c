@@ -332,6 +332,23 @@ static void expect_refused(const mega_model_options *o, const char *message)
         fail_msg("\"%s\"; expected \"%s\"", mega_error_message(), message);
 }
 
+/* A folder says how its experts are chosen; Sinkhorn's iterations replace that only where logits alone decide. */
+static void sinkhorn_is_refused_beside_biases_and_groups(void **state)
+{
+    mega_network_shape net = {.experts = {.count = 6, .choices = 2, .hidden = 8, .normalized = true}};
+    mega_model_options o = mixture();
+    mega_transformer m;
+    (void)state;
+    o.moe_router_load_balancing_type = "sinkhorn";
+    GPT_RUN_OK(mega_transformer_from_options(&o, 37, &net, &m));
+    assert_true(m.router.sinkhorn && m.router.balance == 0.0 && m.net.experts.normalized);
+    for (int i = 0; i < 2; i++) {
+        net.experts.choice_bias = i == 0, net.experts.groups = i == 1 ? 2 : 0;
+        assert_int_equal(mega_transformer_from_options(&o, 37, &net, &m), MEGA_ERR_USAGE);
+        assert_non_null(strstr(mega_error_message(), "in this model biases or groups of experts do"));
+    }
+}
+
 static void wrong_mixtures_are_refused(void **state)
 {
     static const char *const wrong[] = {
@@ -380,6 +397,7 @@ int main(void)
         cmocka_unit_test(mixtures_of_options_have_families),
         cmocka_unit_test(layers_have_numbers_of_their_own),
         cmocka_unit_test(wrong_mixtures_are_refused),
+        cmocka_unit_test(sinkhorn_is_refused_beside_biases_and_groups),
         cmocka_unit_test(jitter_of_routers_and_of_experts),
         cmocka_unit_test(norms_of_one_plus_weight),
         cmocka_unit_test(pairs_of_neighbours),
