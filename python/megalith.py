@@ -1025,6 +1025,7 @@ class mega_param_options(_Struct):
         ("buffer_samples", c_int64),
         ("buffer_rate", c_double),
         ("buffer_choices", c_int64),
+        ("in_acc", c_bool),
     ]
 
 

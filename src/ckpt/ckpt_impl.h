@@ -30,7 +30,7 @@ const mega_safetensor *mega_hf_weights_find_exact(const mega_hf_weights *w, cons
 bool mega_hf_may_ignore(const mega_family *f, const char *name);
 
 /* state_tensor.c: moves a tensor between memory (acc type, [out, in], padded) and file (any float type, file
- * orientation, true size). */
+ * orientation, true size). What is read in acc (mega_param.in_acc) is F32 in a file of 16 bits. */
 mega_status mega_state_tensor_check(const mega_state_tensor *t);
 void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_st_entry *out);
 bool mega_state_tensor_fits(const mega_state_tensor *t, const mega_safetensor *from);

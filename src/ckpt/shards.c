@@ -9,7 +9,7 @@ static int64_t shard_bytes_of(const mega_state_tensor *t, mega_dtype file)
 {
     mega_st_entry e;
     mega_state_tensor_entry(t, file, &e);
-    int64_t bytes = (int64_t)mega_dtype_size(file);
+    int64_t bytes = mega_st_dtype_bits(e.dtype) / 8;
     for (int d = 0; d < e.num_dims; d++) bytes *= (int64_t)e.shape[d];
     return bytes;
 }

@@ -27,7 +27,8 @@ void mega_state_tensor_entry(const mega_state_tensor *t, mega_dtype file, mega_s
     const bool turned = mega_state_turned(p);
     int64_t shape[2];
     mega_param_file_shape(p, t->file, shape);
-    *out = (mega_st_entry){.name = t->name, .dtype = mega_st_dtype_from_mega(file), .num_dims = p->num_dims};
+    const mega_st_dtype type = mega_st_dtype_from_mega(mega_param_file_dtype(t->param, file));
+    *out = (mega_st_entry){.name = t->name, .dtype = type, .num_dims = p->num_dims};
     for (int d = 0; d < p->num_dims; d++) out->shape[d] = (uint64_t)shape[turned ? 1 - d : d];
     if (p->stack_of > 0) {
         for (int d = p->num_dims; d > 0; d--) out->shape[d] = out->shape[d - 1];
@@ -176,9 +177,10 @@ static mega_status write_piece(const mega_state_tensor *t, mega_dtype acc, mega_
 mega_status mega_state_tensor_write(const mega_state_tensor *t, mega_dtype acc, mega_dtype file, mega_state_sink *sink,
                                     void *user)
 {
+    const mega_dtype type = mega_param_file_dtype(t->param, file);
     for (int64_t i = 0, n = mega_state_pieces(t); i < n; i++) {
         const mega_state_piece p = mega_state_piece_get(t, i);
-        MEGA_TRY(write_piece(t, acc, file, &p, sink, user));
+        MEGA_TRY(write_piece(t, acc, type, &p, sink, user));
     }
     return mega_device_finish(mega_device_of(t->data)); /* what a device that failed gave is in no checkpoint */
 }

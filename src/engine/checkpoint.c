@@ -216,15 +216,14 @@ int64_t mega_engine_save_bytes(const mega_engine *e, const mega_engine_save_opti
     const int moments = o->no_optim || e->optimizer == NULL ? 0 : mega_optimizer_num_moments(e->optimizer);
     const int errors = e->optimizer != NULL ? mega_optimizer_num_errors(e->optimizer) : 0; /* one of each rank */
     const bool has_masters = moments > 0 && mega_dtype_size(o->save_dtype) < mega_dtype_size(acc);
-    const int64_t weight = (int64_t)mega_dtype_size(o->save_dtype) + (has_masters ? exact : 0);
     int64_t bytes = 0;
     for (int i = 0; i < mega_params_count(mega_engine_whole(e)); i++) {
         const mega_param *p = mega_params_get(mega_engine_whole(e), i);
-        int64_t held = 0;
+        int64_t held = (int64_t)mega_dtype_size(mega_param_file_dtype(p, o->save_dtype)) + (has_masters ? exact : 0);
         for (int k = 0; k < moments && mega_param_is_trained(p); k++)
             held += mega_optimizer_has_moment(e->optimizer, k, p) ? exact : 0;
         if (errors > 0 && moments > 0 && mega_param_is_trained(p)) held += (e->layout->dp.size - 1) * exact;
-        bytes += p->true_shape[0] * p->true_shape[1] * (weight + held);
+        bytes += p->true_shape[0] * p->true_shape[1] * held;
     }
     return bytes;
 }

@@ -140,7 +140,7 @@ static bool is_default(const mega_param_options *o)
            !o->shard_rows && !o->shard_columns && !o->shard_count && o->blocks == 0 && o->num_parts == 0 &&
            !o->transposed_in_file && o->padding_rows == 0 && !o->partial_gradients && !o->whole_gradients &&
            !o->is_frozen && !o->is_buffer && o->file_dims == 0 && o->buffer_momentum == 0 && o->buffer_samples == 0 &&
-           o->buffer_rate == 0 && o->buffer_choices == 0 && !o->is_stacked;
+           o->buffer_rate == 0 && o->buffer_choices == 0 && !o->in_acc && !o->is_stacked;
 }
 
 static bool is_part_given(const mega_param_options *o)
@@ -224,7 +224,8 @@ static mega_status make_record(const mega_builder *b, const char *name, int64_t 
                     .buffer_momentum = o->buffer_momentum,
                     .buffer_samples = o->buffer_samples,
                     .buffer_rate = o->buffer_rate,
-                    .buffer_choices = o->buffer_choices};
+                    .buffer_choices = o->buffer_choices,
+                    .in_acc = o->in_acc};
     for (int d = 0; d < o->file_dims && d < 4; d++) r.file_dim[d] = o->file_dim[d];
     if (columns == 0 && o->init == MEGA_INIT_FAN_IN && o->init_std == 0) r.init = MEGA_INIT_ZERO;
     const bool is_cut = r.axis != MEGA_AXIS_NONE;

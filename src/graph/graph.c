@@ -297,7 +297,9 @@ mega_tensor mega_graph_param(mega_graph *g, int param)
             .role = ROLE_WEIGHT,
             .name = mega_arena_strdup(&g->arena, r->name), /* copied, because records may move when more are declared */
             .param = param,
-            .shape = {g->dtype, r->num_dims, {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
+            .shape = {r->in_acc ? g->acc : g->dtype,
+                      r->num_dims,
+                      {r->local_shape[0], r->num_dims == 1 ? 0 : r->local_shape[1], 0, 0}}};
         g->weights.tensor[param] = mega_graph_tensor_add(g, &t);
     } else if (g->tensor[g->weights.tensor[param]].is_joined) {
         mega_graph_fail(g, MEGA_MISTAKE("graph in \"%s\": parameter %s is requested alone, and also as one of several "

@@ -446,7 +446,7 @@ static uint64_t hash_param(uint64_t hash, const mega_param *r)
     const int64_t number[] = {r->shape[0],  r->shape[1],  r->true_shape[0],  r->true_shape[1], r->axis,
                               r->cut_dim,   r->num_parts, r->init,           r->weight_decay,  r->grads_are_partial,
                               r->is_frozen, r->is_buffer, r->buffer_samples, r->file_dims,     r->transposed_in_file,
-                              r->stack_at,  r->stack_of,  r->buffer_choices};
+                              r->stack_at,  r->stack_of,  r->buffer_choices, r->in_acc};
     hash = mega_hash64(hash, r->name, strlen(r->name));
     for (int i = 0; i < r->num_parts; i++) {
         const mega_param_part *p = &r->part[i];

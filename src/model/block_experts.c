@@ -79,17 +79,11 @@ static mega_tensor choice_bias(const mega_builder *b, const mega_transformer *m)
     const double rate = m->router.bias_rate;
     const mega_param_options o = {.init = MEGA_INIT_ZERO,
                                   .is_buffer = true,
+                                  .in_acc = true, /* rounded to 16 bits it would choose other experts */
                                   .buffer_rate = rate,
                                   .buffer_choices = rate > 0.0 ? m->net.experts.choices : 0};
-    const char *name = block_names(m)->choice_bias;
     if (!m->net.experts.choice_bias) return mega_none();
-    if (mega_dtype_is_half(mega_graph_dtype(b->graph)))
-        mega_builder_fail(b, MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
-                                       "layer \"%s\": %s in %s is not implemented yet: rounded to 16 bits it would "
-                                       "choose other experts; train and run this model in fp32, without --bf16 and "
-                                       "--fp16",
-                                       b->path, name, mega_dtype_name(mega_graph_dtype(b->graph))));
-    return mega_builder_param(b, name, mega_shape_experts(&m->net.experts, b->index), 0, &o);
+    return mega_builder_param(b, block_names(m)->choice_bias, mega_shape_experts(&m->net.experts, b->index), 0, &o);
 }
 
 /* ---- losses of the router ---- */

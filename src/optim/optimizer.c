@@ -502,12 +502,12 @@ void optimizer_update_buffer(mega_optimizer *o, int param, double kept, double a
 {
     const mega_param *p = mega_params_get(o->params, param);
     const mega_range owned = mega_params_owned(o->params, param);
-    const bool is_rounded = mega_params_compute_dtype(o->params) != mega_params_acc_dtype(o->params);
+    const bool is_master = mega_params_compute_dtype(o->params) == mega_params_acc_dtype(o->params);
     const int64_t first = p->offset + owned.first;
     if (owned.count == 0) return;
-    const mega_running_args a = {.head = {.dtype = mega_params_compute_dtype(o->params)},
+    const mega_running_args a = {.head = {.dtype = mega_params_weight_dtype(o->params, p->bucket)},
                                  .y = mega_params_master_at(o->params, p->bucket, first),
-                                 .weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL,
+                                 .weight = is_master ? NULL : mega_params_weight_at(o->params, p->bucket, first),
                                  .x = mega_params_grad_at(o->params, p->bucket, first),
                                  .count = owned.count,
                                  .kept = kept,
@@ -520,12 +520,12 @@ void optimizer_update_choice_bias(mega_optimizer *o, int param, double mean)
 {
     const mega_param *p = mega_params_get(o->params, param);
     const mega_range owned = mega_params_owned(o->params, param);
-    const bool is_rounded = mega_params_compute_dtype(o->params) != mega_params_acc_dtype(o->params);
+    const bool is_master = mega_params_compute_dtype(o->params) == mega_params_acc_dtype(o->params);
     const int64_t first = p->offset + owned.first;
     if (owned.count == 0) return;
-    const mega_choice_bias_args a = {.head = {.dtype = mega_params_compute_dtype(o->params)},
+    const mega_choice_bias_args a = {.head = {.dtype = mega_params_weight_dtype(o->params, p->bucket)},
                                      .y = mega_params_master_at(o->params, p->bucket, first),
-                                     .weight = is_rounded ? mega_params_weight_at(o->params, p->bucket, first) : NULL,
+                                     .weight = is_master ? NULL : mega_params_weight_at(o->params, p->bucket, first),
                                      .x = mega_params_grad_at(o->params, p->bucket, first),
                                      .count = owned.count,
                                      .rate = p->buffer_rate,

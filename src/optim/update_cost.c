@@ -14,9 +14,9 @@ static double grad_bytes(const mega_update *u, int bucket)
     return (double)mega_dtype_size(mega_params_grad_dtype(u->params, bucket));
 }
 
-static double weight_bytes(const mega_update *u)
+static double weight_bytes(const mega_update *u, int bucket)
 {
-    return (double)mega_dtype_size(mega_params_compute_dtype(u->params));
+    return (double)mega_dtype_size(mega_params_weight_dtype(u->params, bucket));
 }
 
 /* A rank sends its share of the numbers, and the sum of its share. */
@@ -34,7 +34,7 @@ static double sent_by_scatter(double bytes, int ranks)
 static double update_traffic(const mega_update *u, int bucket, int states)
 {
     const bool is_rounded = mega_params_compute_dtype(u->params) != mega_params_acc_dtype(u->params);
-    return (2 + 2 * states) * acc_bytes(u) + grad_bytes(u, bucket) + (is_rounded ? weight_bytes(u) : 0);
+    return (2 + 2 * states) * acc_bytes(u) + grad_bytes(u, bucket) + (is_rounded ? weight_bytes(u, bucket) : 0);
 }
 
 /* The update of a span: all of it, or what is left after UPDATE_PREPARE. */
@@ -107,7 +107,7 @@ mega_update_cost update_cost(const mega_update *u, const update_instruction *x)
     case UPDATE_COMPRESS: /* four passes over momenta and residuals */
         return (mega_update_cost){.bytes = 8 * acc, .sent = update_compressed_sent(u, x->bucket)};
     case UPDATE_BUFFER: return (mega_update_cost){.bytes = count * update_traffic(u, x->bucket, 0)};
-    case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u), ranks)};
+    case UPDATE_PUBLISH: return (mega_update_cost){.sent = sent_by_scatter(count * weight_bytes(u, x->bucket), ranks)};
     case UPDATE_CHECK:
     case UPDATE_KINDS: break;
     }

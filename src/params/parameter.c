@@ -117,6 +117,8 @@ static mega_status parameter_check_record(const mega_params *p, const mega_param
     MEGA_TRY(parameter_check_options(r));
     MEGA_TRY(check_buffer(r));
     MEGA_TRY(check_buffer_rate(r));
+    if (r->in_acc && !r->is_buffer)
+        return MEGA_MISTAKE("parameter %s: in_acc of what is no buffer; set is_buffer, or leave in_acc out", r->name);
     if (!(r->lr_scale > 0 && isfinite(r->lr_scale)))
         return MEGA_MISTAKE("parameter %s: lr_scale %g; expected a factor above 0, or 0 for 1", r->name, r->lr_scale);
     if (p->placed)
@@ -321,8 +323,8 @@ static bool is_rest_equal(const mega_param *a, const mega_param *b)
            memcmp(a->file_dim, b->file_dim, sizeof a->file_dim) == 0 && a->is_buffer == b->is_buffer &&
            a->is_frozen == b->is_frozen && a->joins_next == b->joins_next && a->held_by == b->held_by &&
            a->buffer_samples == b->buffer_samples && a->buffer_momentum == b->buffer_momentum &&
-           a->buffer_choices == b->buffer_choices && a->buffer_rate == b->buffer_rate && a->stack_at == b->stack_at &&
-           a->stack_of == b->stack_of && mega_param_parts_equal(a, b);
+           a->in_acc == b->in_acc && a->buffer_choices == b->buffer_choices && a->buffer_rate == b->buffer_rate &&
+           a->stack_at == b->stack_at && a->stack_of == b->stack_of && mega_param_parts_equal(a, b);
 }
 
 /* Checks a request against the record that the first request declared. A parameter belongs to one program, because each

@@ -33,14 +33,15 @@ struct mega_params {
     int64_t shard_elements, shard_state_elements; /* the same of a buffer of this rank's slices alone */
     bool placed;
     mega_dtype compute, acc;
-    mega_dtype sums;                    /* of gradients over dp; F32: as they are */
-    mega_dtype held;                    /* of gradients between micro-batches; F32: the acc dtype */
-    int zero_stage;                     /* 0 if dp has one rank */
-    flat_buffer weight, master, grad;   /* weight and master are one buffer if compute == acc; buckets may hold
+    mega_dtype sums;                  /* of gradients over dp; F32: as they are */
+    mega_dtype held;                  /* of gradients between micro-batches; F32: the acc dtype */
+    int zero_stage;                   /* 0 if dp has one rank */
+    flat_buffer weight, master, grad; /* weight and master are one buffer if compute == acc; buckets may hold
                                            gradients in different types, see mega_bucket.grads_at */
-    size_t grad_bytes;                  /* of the buffer `grad` */
-    int64_t persistence, kept_elements; /* ZeRO 3: buckets of at most `persistence` elements stay whole, in `kept` */
-    flat_buffer kept;
+    size_t grad_bytes;                /* of the buffer `grad` */
+    int64_t persistence;              /* ZeRO 3: buckets of at most this many elements stay whole, in `kept` */
+    size_t kept_bytes;
+    flat_buffer kept;                 /* whole weights of some buckets, see mega_bucket.kept_at */
     struct mega_param_groups *groups; /* borrowed; NULL: none */
     mega_backend_kind backend;        /* of the kernels that convert numbers, in this queue */
     mega_queue queue;

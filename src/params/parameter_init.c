@@ -181,7 +181,7 @@ mega_status mega_params_publish(mega_params *p)
     MEGA_ASSERT(mega_dtype_is_half(p->compute), "weights of type %s", mega_dtype_name(p->compute));
     for (int b = 0; b < p->num_buckets; b++) {
         const mega_range slice = mega_params_slice(p, b);
-        mega_params_convert(p, mega_params_weight_at(p, b, slice.first), p->compute,
+        mega_params_convert(p, mega_params_weight_at(p, b, slice.first), mega_params_weight_dtype(p, b),
                             mega_params_master_at(p, b, slice.first), p->acc, slice.count);
     }
     return mega_params_gather(p);

@@ -55,7 +55,7 @@ static void set_buffers(mega_params *p, mega_dtype compute)
     p->weight = (flat_buffer){.dtype = compute, .is_shard = stage >= 3};
     p->master = (flat_buffer){.dtype = p->acc, .is_shard = is_rounded ? stage >= 1 : stage >= 3};
     p->grad = (flat_buffer){.dtype = p->acc, .is_shard = stage >= 2};
-    p->kept = (flat_buffer){.dtype = compute};
+    p->kept = (flat_buffer){.dtype = compute}; /* or acc: see mega_params_weight_dtype */
 }
 
 /* Sets where the gradients of each bucket begin. Buckets of 16-bit gradients are half as long. If this rank trains
@@ -72,12 +72,19 @@ static void place_gradients(mega_params *p)
     if (p->grad_bytes == 0 && p->elements > 0) p->grad_bytes = ALIGN_ELEMENTS * mega_dtype_size(p->acc);
 }
 
+/* Returns whether weights of the parameter are of another type than the others. */
+static bool is_in_acc(const mega_params *p, const mega_param *r)
+{
+    return r->in_acc && p->compute != p->acc;
+}
+
 /* Returns whether two parameters may share a bucket: they must have the same reduction group (experts reduce over fewer
- * ranks) and the same program, and neither may be tied, because a tied parameter waits for the sum over its stages. */
-static bool may_share_bucket(const mega_param *a, const mega_param *b)
+ * ranks), the same program and the same type of weights, and neither may be tied, because a tied parameter waits for
+ * the sum over its stages. */
+static bool may_share_bucket(const mega_params *p, const mega_param *a, const mega_param *b)
 {
     return (a->held_by > 0) == (b->held_by > 0) && a->program == b->program && a->tie == MEGA_TIE_NONE &&
-           b->tie == MEGA_TIE_NONE;
+           b->tie == MEGA_TIE_NONE && is_in_acc(p, a) == is_in_acc(p, b);
 }
 
 /* Returns whether ZeRO 3 gathers two parameters together: one layer declares both, and no other layer uses them at
@@ -95,10 +102,11 @@ static void close_bucket(mega_params *p, mega_bucket *b)
     p->elements = b->offset + b->count;
     b->shard_at = p->shard_elements;
     p->shard_elements += p->zero_stage >= 1 ? b->count / ranks : b->count;
+    b->in_acc = is_in_acc(p, &p->param[b->first_param]);
     b->kept_at = -1;
-    if (p->zero_stage < 3 || b->count > p->persistence) return;
-    b->kept_at = p->kept_elements;
-    p->kept_elements += b->count;
+    if (!b->in_acc && (p->zero_stage < 3 || b->count > p->persistence)) return;
+    b->kept_at = (int64_t)p->kept_bytes;
+    p->kept_bytes += (size_t)b->count * mega_dtype_size(b->in_acc ? p->acc : p->compute);
 }
 
 /* Returns whether parameter i, which is placed after i + 1, goes into the same bucket. Those that join it must too. */
@@ -107,7 +115,7 @@ static bool fits_bucket(const mega_params *p, const mega_bucket *b, int i, int64
     const mega_param *r = &p->param[i], *before = r + 1;
     if (b == NULL || b->first_param != i + 1) return false;
     if (r->joins_next) return true;
-    if (!may_share_bucket(r, before)) return false;
+    if (!may_share_bucket(p, r, before)) return false;
     if (p->zero_stage >= 3) return in_one_layer(r, before);
     return bucket_elements <= 0 || b->used + mega_params_joined_elements(p, i) <= bucket_elements;
 }
@@ -312,7 +320,7 @@ mega_range mega_params_owned(const mega_params *p, int index)
 
 static size_t params_buffer_bytes(const mega_params *p, const flat_buffer *f)
 {
-    if (f == &p->kept) return (size_t)p->kept_elements * mega_dtype_size(f->dtype);
+    if (f == &p->kept) return p->kept_bytes;
     if (f == &p->grad) return p->grad_bytes;
     return (size_t)(f->is_shard ? mega_params_shard_elements(p) : p->elements) * mega_dtype_size(f->dtype);
 }
@@ -375,7 +383,7 @@ mega_status mega_params_allocate_in(mega_params *p, int buffers, mega_region *re
         MEGA_TRY(params_take(p, &p->master, region, "master weights"));
         if (p->compute == p->acc) p->weight.data = p->master.data;
         MEGA_TRY(params_take(p, &p->weight, region, "weights"));
-        if (p->kept_elements > 0) MEGA_TRY(params_take(p, &p->kept, region, "weights that stay whole"));
+        if (p->kept_bytes > 0) MEGA_TRY(params_take(p, &p->kept, region, "weights that stay whole"));
     }
     if (buffers & MEGA_PARAMS_GRADS) MEGA_TRY(params_take(p, &p->grad, region, "gradients"));
     return MEGA_OK;
@@ -391,6 +399,21 @@ mega_dtype mega_params_acc_dtype(const mega_params *p)
     return p->acc;
 }
 
+mega_dtype mega_params_weight_dtype(const mega_params *p, int bucket)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    return b != NULL && b->in_acc ? p->acc : p->compute;
+}
+
+/* Returns an element of the whole weights of a bucket that has them in a buffer of their own. */
+static void *kept_element(const mega_params *p, int bucket, int64_t element)
+{
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    if (p->kept.data == NULL) return NULL;
+    return (char *)p->kept.data + b->kept_at +
+           (element - b->offset) * (int64_t)mega_dtype_size(mega_params_weight_dtype(p, bucket));
+}
+
 static void *element_of(const mega_params *p, const flat_buffer *f, int bucket, int64_t element)
 {
     if (f->data == NULL || mega_params_bucket(p, bucket) == NULL) return NULL;
@@ -400,7 +423,8 @@ static void *element_of(const mega_params *p, const flat_buffer *f, int bucket, 
 
 void *mega_params_weight_at(const mega_params *p, int bucket, int64_t element)
 {
-    return element_of(p, &p->weight, bucket, element);
+    const mega_bucket *b = mega_params_bucket(p, bucket);
+    return b != NULL && b->in_acc ? kept_element(p, bucket, element) : element_of(p, &p->weight, bucket, element);
 }
 
 void *mega_params_master_at(const mega_params *p, int bucket, int64_t element)
@@ -422,9 +446,8 @@ void *mega_params_weight(const mega_params *p, int index)
     const mega_param *r = mega_params_get(p, index);
     const mega_bucket *b = r != NULL ? mega_params_bucket(p, r->bucket) : NULL;
     if (b == NULL) return NULL;
-    if (!p->weight.is_shard) return element_of(p, &p->weight, r->bucket, r->offset);
-    if (b->kept_at < 0 || p->kept.data == NULL) return NULL;
-    return (char *)p->kept.data + (b->kept_at + r->offset - b->offset) * (int64_t)mega_dtype_size(p->compute);
+    if (b->kept_at >= 0) return kept_element(p, r->bucket, r->offset);
+    return p->weight.is_shard ? NULL : element_of(p, &p->weight, r->bucket, r->offset);
 }
 
 void *mega_params_master(const mega_params *p, int index)
@@ -478,9 +501,9 @@ mega_status mega_params_gather_start(const mega_params *p, int bucket, mega_requ
     const mega_bucket *b = mega_params_bucket(p, bucket);
     const mega_range slice = mega_params_slice(p, bucket);
     /* the parameter with the highest number is the first in the bucket */
-    return mega_comm_all_gather_start(mega_params_group(p, bucket).comm, "weights",
-                                      mega_params_weight(p, b->first_param + b->num_params - 1),
-                                      mega_params_weight_at(p, bucket, slice.first), slice.count, p->compute, out);
+    return mega_comm_all_gather_start(
+        mega_params_group(p, bucket).comm, "weights", mega_params_weight(p, b->first_param + b->num_params - 1),
+        mega_params_weight_at(p, bucket, slice.first), slice.count, mega_params_weight_dtype(p, bucket), out);
 }
 
 mega_status mega_params_gather(mega_params *p)

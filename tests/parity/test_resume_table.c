@@ -379,11 +379,10 @@ static void try_network(const char *command, const char *words, const char *more
     if (!resumes(command, line, from)) complain(command, line, mega_error_message());
 }
 
-static void try_options(const char *command, const char *words, const char *from, bool in_fp32_alone)
+static void try_options(const char *command, const char *words, const char *from)
 {
     const char *const *const dropouts = strcmp(command, T5) == 0 ? of_t5 : of_one_stack;
-    for (int k = 0; of_all[k] != NULL; k++)
-        if (!in_fp32_alone || strstr(of_all[k], "--bf16") == NULL) try_network(command, words, of_all[k], from);
+    for (int k = 0; of_all[k] != NULL; k++) try_network(command, words, of_all[k], from);
     for (int k = 0; dropouts[k] != NULL; k++) try_network(command, words, dropouts[k], from);
 }
 
@@ -392,8 +391,7 @@ static void networks_of_options_are_resumed(void **state)
     (void)state;
     failures = 0;
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        try_options(networks[i].command, networks[i].words, NULL,
-                    strstr(networks[i].words, "--moe-router-enable-expert-bias") != NULL); /* not in 16 bits */
+        try_options(networks[i].command, networks[i].words, NULL);
     assert_int_equal(failures, 0);
 }
 
@@ -470,7 +468,7 @@ static void folders_are_resumed(void **state)
         const mega_family *f = mega_families[i];
         const char *command = f->net.t5 != MEGA_T5_NONE ? T5 : f->net.is_encoder ? BERT : GPT, *from = make_folder(f);
         const char *words = strcmp(command, BERT) == 0 ? "--bert-no-binary-head" : "";
-        try_options(command, words, from, f->net.experts.choice_bias); /* which 16 bits are too few for */
+        try_options(command, words, from);
     }
     assert_int_equal(failures, 0);
 }

@@ -321,10 +321,38 @@ static void order_is_seen(void **state)
     assert_true(mega_state_is_in_order(&(mega_state_tensor){.name = "a", .param = &blocks}));
 }
 
+/* What graphs read in acc is whole in a file of 16 bits. */
+static void what_is_read_in_acc_is_not_rounded(void **state)
+{
+    (void)state;
+    const mega_param p = {.num_dims = 1, .shape = {3, 1}, .true_shape = {3, 1}, .is_buffer = true, .in_acc = true};
+    const float numbers[] = {0.1f, -0.3f, 1.0001f};
+    const double exact[] = {0.1, -0.3, 1.0001};
+    const mega_state_tensor t = {.name = "a", .param = &p, .data = (void *)numbers},
+                            wide = {.name = "a", .param = &p, .data = (void *)exact};
+    uint8_t bytes[24];
+    int seen[24];
+    mega_st_entry e;
+    for (int i = 0; i < 2; i++) {
+        const mega_dtype type = i == 0 ? MEGA_BF16 : MEGA_F16;
+        sheet s = {memset(bytes, 0, sizeof bytes), memset(seen, 0, sizeof seen)};
+        mega_state_tensor_entry(&t, type, &e);
+        assert_int_equal(e.dtype, MEGA_ST_F32);
+        tiny_ok(mega_state_tensor_write(&t, MEGA_F32, type, put, &s));
+        assert_memory_equal(bytes, numbers, sizeof numbers);
+        memset(bytes, 0, sizeof bytes);
+        tiny_ok(mega_state_tensor_write(&wide, MEGA_F64, type, put, &s));
+        assert_memory_equal(bytes, numbers, sizeof numbers);
+    }
+    mega_state_tensor_entry(&t, MEGA_F64, &e);
+    assert_int_equal(e.dtype, MEGA_ST_F64);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_make_the_whole),
-                                       cmocka_unit_test(a_stack_has_its_places_one_after_the_other),
-                                       cmocka_unit_test(parts_lie_where_they_say), cmocka_unit_test(order_is_seen)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_make_the_whole), cmocka_unit_test(a_stack_has_its_places_one_after_the_other),
+        cmocka_unit_test(parts_lie_where_they_say), cmocka_unit_test(what_is_read_in_acc_is_not_rounded),
+        cmocka_unit_test(order_is_seen)};
     return cmocka_run_group_tests_name("parts of tensors", tests, NULL, NULL);
 }

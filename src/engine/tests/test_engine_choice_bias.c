@@ -23,7 +23,7 @@ static void describe(const mega_builder *b, const void *self, mega_flow *flow)
 {
     const form *f = self;
     const mega_param_options bias = {
-        .init = MEGA_INIT_ZERO, .is_buffer = true, .buffer_rate = RATE, .buffer_choices = CHOICES};
+        .init = MEGA_INIT_ZERO, .is_buffer = true, .in_acc = true, .buffer_rate = RATE, .buffer_choices = CHOICES};
     mega_router_options o = {.route = {.score = MEGA_ROUTE_SIGMOID, .choices = CHOICES},
                              .weight = {.init = MEGA_INIT_FAN_IN}};
     const mega_tensor x = mega_input(b, "x", MEGA_F32, SEQ, C);
@@ -38,19 +38,26 @@ static void describe(const mega_builder *b, const void *self, mega_flow *flow)
     flow->x = mega_none();
 }
 
-static mega_engine *open_engine(const form *f, int64_t micro, mega_dtype compute)
+static mega_engine *open_scaled(const form *f, int64_t micro, mega_dtype compute, double scale)
 {
     const mega_layer layer = {.path = "net", .describe = describe, .self = f};
     const mega_model model = {.name = "biases", .layer = &layer, .num_layers = 1};
     mega_engine_options o = engine_run_options(BATCH, micro, 0.1);
     mega_engine *e = NULL;
     o.compute = compute;
+    o.loss_scale.initial = scale;
+    o.loss_scale.least = 1;
     o.clip_grad = 1e-2;
     o.schedule.start_weight_decay = o.schedule.end_weight_decay = 0.5;
     need(mega_engine_create(&(mega_setup){.model = &model, .options = &o}, &e));
     need(mega_engine_allocate(e));
     need(mega_engine_initialize(e, 5));
     return e;
+}
+
+static mega_engine *open_engine(const form *f, int64_t micro, mega_dtype compute)
+{
+    return open_scaled(f, micro, compute, 16); /* at which no step of fp16 overflows */
 }
 
 static float pixel(int64_t sample, int i)
@@ -76,13 +83,19 @@ static double number(mega_engine *e, const char *name, int i)
     return device_number(mega_params_master(p, param), mega_params_acc_dtype(p), i);
 }
 
+static double as_computed(mega_dtype type, double x)
+{
+    return mega_dtype_is_half(type) ? (double)mega_half_to_f32(mega_f32_to_half((float)x, type), type) : x;
+}
+
 /* Adds the choices of a token to counts. */
-static void count_token(const double w[EXPERTS * C], const double *bias, int64_t sample, int row, int *counts)
+static void count_token(mega_dtype type, const double w[EXPERTS * C], const double *bias, int64_t sample, int row,
+                        int *counts)
 {
     double key[EXPERTS];
     for (int x = 0; x < EXPERTS; x++) {
         double logit = 0;
-        for (int c = 0; c < C; c++) logit += w[x * C + c] * (double)pixel(sample, row * C + c);
+        for (int c = 0; c < C; c++) logit += w[x * C + c] * as_computed(type, (double)pixel(sample, row * C + c));
         key[x] = 1 / (1 + exp(-logit)) + bias[x];
     }
     for (int j = 0; j < CHOICES; j++) {
@@ -98,9 +111,10 @@ static void step_of_the_test(mega_engine *e, int64_t first, int64_t samples, dou
 {
     double w[EXPERTS * C];
     int counts[EXPERTS] = {0};
-    for (int i = 0; i < EXPERTS * C; i++) w[i] = number(e, "net.gate.weight", i);
+    const mega_dtype type = mega_params_compute_dtype(mega_engine_params(e));
+    for (int i = 0; i < EXPERTS * C; i++) w[i] = as_computed(type, number(e, "net.gate.weight", i));
     for (int64_t s = first; s < first + samples; s++)
-        for (int row = 0; row < SEQ; row++) count_token(w, bias, s, row, counts);
+        for (int row = 0; row < SEQ; row++) count_token(type, w, bias, s, row, counts);
     const double mean = (double)(samples * SEQ * CHOICES) / EXPERTS;
     for (int x = 0; x < EXPERTS; x++) bias[x] += counts[x] < mean ? RATE : counts[x] > mean ? -RATE : 0;
 }
@@ -120,6 +134,7 @@ static void train(mega_engine *e, int steps, double bias[EXPERTS], double tolera
         step_of_the_test(e, first, BATCH, bias);
         fill(mega_engine_batch(e), first);
         need(mega_engine_train_batch(e, &r));
+        assert_false(r.skipped);
         expect_bias(e, bias, tolerance);
     }
 }
@@ -145,6 +160,59 @@ static void a_step_updates_by_its_counts(void **state)
         }
 }
 
+/* What the next forward reads is the bias itself, which is not rounded. */
+static void expect_read_whole(mega_engine *e)
+{
+    const mega_params *p = mega_engine_params(e);
+    const int param = mega_params_find(p, "net.gate.bias");
+    assert_true(param >= 0);
+    assert_int_equal(mega_params_weight_dtype(p, mega_params_get(p, param)->bucket), MEGA_F32);
+    for (int x = 0; x < EXPERTS; x++)
+        assert_true(device_number(mega_params_weight(p, param), MEGA_F32, x) == number(e, "net.gate.bias", x));
+}
+
+/* In 16 bits the choices are those of the rounded weights and inputs with a bias that is not rounded. */
+static void a_step_in_16_bits_does_not_round_it(void **state)
+{
+    (void)state;
+    static const mega_dtype types[] = {MEGA_BF16, MEGA_F16};
+    for (int t = 0; t < 2; t++)
+        for (int64_t micro = 1; micro <= BATCH; micro *= 4) {
+            const form f = {.recomputes = micro == 1};
+            double bias[EXPERTS] = {0}, rounded = 0;
+            mega_engine *e = open_engine(&f, micro, types[t]);
+            train(e, STEPS, bias, 1e-7);
+            expect_read_whole(e);
+            for (int x = 0; x < EXPERTS; x++) rounded += fabs(as_computed(types[t], bias[x]) - bias[x]);
+            assert_true(rounded > 1e-6); /* 16 bits do not hold these numbers */
+            mega_engine_destroy(e);
+        }
+}
+
+/* A step whose gradients overflow in fp16 changes no bias. */
+static void a_skipped_step_leaves_it(void **state)
+{
+    (void)state;
+    const form f = {.recomputes = false};
+    double bias[EXPERTS] = {0};
+    mega_engine *e = open_scaled(&f, 2, MEGA_F16, 0x1p40);
+    mega_step_result r = {.skipped = true};
+    int skipped = 0;
+    for (; skipped < 60 && r.skipped; skipped++) {
+        const int64_t first = mega_engine_progress_get(e)->consumed_samples;
+        double next[EXPERTS];
+        memcpy(next, bias, sizeof next);
+        step_of_the_test(e, first, BATCH, next);
+        fill(mega_engine_batch(e), first);
+        need(mega_engine_train_batch(e, &r));
+        if (!r.skipped) memcpy(bias, next, sizeof bias);
+        expect_bias(e, bias, 1e-7);
+        expect_read_whole(e);
+    }
+    assert_true(skipped > 2 && !r.skipped);
+    mega_engine_destroy(e);
+}
+
 /* The caller ends a step after another number of micro-batches than the settings have: the mean is that of these. */
 static void steps_of_any_number_of_micro_batches(void **state)
 {
@@ -167,20 +235,20 @@ static void steps_of_any_number_of_micro_batches(void **state)
     }
 }
 
-static void it_is_saved_and_loaded(void **state)
+/* no_optim: the weights of the folder, without the exact ones beside them. */
+static void save_and_load(mega_dtype compute, mega_dtype save_dtype, bool no_optim)
 {
-    (void)state;
     const form f = {.recomputes = false};
     const char *folder = mega_kit_temp_folder();
-    const mega_engine_save_options o = {.folder = folder, .save_dtype = MEGA_F32};
+    const mega_engine_save_options o = {.folder = folder, .save_dtype = save_dtype, .no_optim = no_optim};
     double bias[EXPERTS] = {0};
-    mega_engine *a = open_engine(&f, 2, MEGA_F32), *b = open_engine(&f, 1, MEGA_F32);
+    mega_engine *a = open_engine(&f, 2, compute), *b = open_engine(&f, 1, compute);
     mega_checkpoint *c = NULL;
     mega_engine_loaded loaded;
     train(a, 3, bias, 1e-7);
     need(mega_engine_save(a, &o));
     need(mega_checkpoint_open(folder, false, &c));
-    need(mega_engine_load(b, c, &(mega_engine_load_options){.finetune = false}, &loaded));
+    need(mega_engine_load(b, c, &(mega_engine_load_options){.no_optim = no_optim}, &loaded));
     mega_checkpoint_close(c);
     for (int x = 0; x < EXPERTS; x++)
         assert_true(number(a, "net.gate.bias", x) == number(b, "net.gate.bias", x) &&
@@ -188,6 +256,18 @@ static void it_is_saved_and_loaded(void **state)
     train(b, 2, bias, 1e-7);
     mega_engine_destroy(a);
     mega_engine_destroy(b);
+}
+
+/* Folders of 16 bits have it whole. */
+static void it_is_saved_and_loaded(void **state)
+{
+    (void)state;
+    save_and_load(MEGA_F32, MEGA_F32, false);
+    save_and_load(MEGA_BF16, MEGA_F32, false);
+    save_and_load(MEGA_BF16, MEGA_BF16, false);
+    save_and_load(MEGA_BF16, MEGA_BF16, true);
+    save_and_load(MEGA_F16, MEGA_F16, true);
+    save_and_load(MEGA_F32, MEGA_BF16, true);
 }
 
 /* What cannot be is refused by name. */
@@ -210,10 +290,9 @@ static void wrong_biases_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_updates_by_its_counts),
-        cmocka_unit_test(steps_of_any_number_of_micro_batches),
-        cmocka_unit_test(it_is_saved_and_loaded),
-        cmocka_unit_test(wrong_biases_are_refused),
+        cmocka_unit_test(a_step_updates_by_its_counts), cmocka_unit_test(a_step_in_16_bits_does_not_round_it),
+        cmocka_unit_test(a_skipped_step_leaves_it),     cmocka_unit_test(steps_of_any_number_of_micro_batches),
+        cmocka_unit_test(it_is_saved_and_loaded),       cmocka_unit_test(wrong_biases_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,11 +204,11 @@ static void a_bias_of_the_choice_is_not_rounded(void **state)
         GPT_RUN_OK(mega_graph_create((mega_dtype)dtype, params, layout, &b.graph));
         mega_flow flow = {.x = mega_input(&b, "x", MEGA_F32, 4, 16)};
         transformer_block(&b, &m, &flow);
-        const bool is_half = mega_dtype_is_half((mega_dtype)dtype);
-        assert_int_equal(mega_graph_status(b.graph), is_half ? MEGA_ERR_UNSUPPORTED : MEGA_OK);
-        if (is_half)
-            assert_non_null(
-                strstr(mega_error_message(), "mlp.gate.e_score_correction_bias in bf16 is not implemented"));
+        GPT_RUN_OK(mega_graph_status(b.graph));
+        const int bias = mega_params_find(params, "model.layers.1.mlp.gate.e_score_correction_bias");
+        assert_true(mega_params_get(params, bias)->in_acc);
+        GPT_RUN_OK(mega_params_place(params, (mega_dtype)dtype, 0));
+        assert_int_equal(mega_params_weight_dtype(params, mega_params_get(params, bias)->bucket), MEGA_F32);
         mega_graph_destroy(b.graph);
         mega_params_destroy(params);
         mega_layout_destroy(layout);

@@ -497,6 +497,34 @@ static void bf16_weights_are_rounded_masters(void **state)
     mega_layout_destroy(l);
 }
 
+/* What graphs of 16 bits read in acc has a bucket of its own, of whole weights: the masters as they are. */
+static void weights_in_acc_are_not_rounded(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const mega_dtype compute = k == 0 ? MEGA_BF16 : MEGA_F32;
+        mega_layout *l = layout_of_one();
+        mega_params *p = NULL;
+        assert_int_equal(mega_params_create(l, &p), MEGA_OK);
+        for (int i = 0; i < 3; i++) {
+            mega_param r = matrix((const char *[]){"a", "b", "c"}[i], 40, 3);
+            r.init = MEGA_INIT_NORMAL, r.init_std = 0.1;
+            r.is_buffer = r.in_acc = i == 1;
+            assert_int_equal(mega_params_add(p, &r, NULL), MEGA_OK);
+        }
+        assert_int_equal(mega_params_place(p, compute, 0), MEGA_OK);
+        assert_int_equal(mega_params_num_buckets(p), compute == MEGA_F32 ? 1 : 3);
+        assert_int_equal(mega_params_allocate(p, MEGA_PARAMS_WEIGHTS), MEGA_OK);
+        assert_int_equal(mega_params_initialize(p, 3), MEGA_OK);
+        assert_int_equal(mega_params_weight_dtype(p, mega_params_get(p, 0)->bucket), compute);
+        assert_int_equal(mega_params_weight_dtype(p, mega_params_get(p, 1)->bucket), MEGA_F32);
+        assert_memory_equal(mega_params_weight(p, 1), mega_params_master(p, 1), 120 * sizeof(float));
+        assert_true(((float *)mega_params_weight(p, 1))[5] != 0);
+        mega_params_destroy(p);
+        mega_layout_destroy(l);
+    }
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -536,6 +564,7 @@ int main(void)
         cmocka_unit_test(distributions_have_their_moments),
         cmocka_unit_test(threads_do_not_change_initial_values),
         cmocka_unit_test(bf16_weights_are_rounded_masters),
+        cmocka_unit_test(weights_in_acc_are_not_rounded),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,9 +119,10 @@ typedef struct mega_param_options {
      * than the mean chose, and subtracts it from those that more did. buffer_choices: choices of a token */
     double buffer_rate;
     int64_t buffer_choices;
+    bool in_acc; /* a buffer that the graph reads in the acc type, also where it computes in 16 bits */
 } mega_param_options;
 
-/* Returns this rank's slice of the parameter PATH.NAME, in the compute type. rows and columns are those of the whole
+/* Returns this rank's slice of the parameter PATH.NAME, in the compute type (or acc: in_acc). rows and columns are those of the whole
  * model, padding included: [rows, columns], or [rows] if columns is 0. options may be NULL. A later request must agree
  * with the first in shape, and in options unless its own are NULL or zero-initialized; otherwise it is recorded as
  * MEGA_ERR_USAGE. With sequence parallelism, a parameter that is not sharded works on this rank's part of the rows,

@@ -80,6 +80,8 @@ typedef struct mega_param {
     bool is_buffer;
     double buffer_momentum, buffer_rate;
     int64_t buffer_samples, buffer_choices;
+    bool in_acc; /* a buffer that graphs read in the acc type also where they compute in 16 bits, and that folders of 16
+                    bits hold in F32 */
     bool is_frozen; /* not trained: no update, no moments, no gradient, left out of norms */
     bool is_table;  /* rows are looked up by number (an embedding), or it is the table of a head; filled by these ops */
     bool joins_next; /* lies directly behind the parameter that is declared after it in memory, without a gap and in the
@@ -103,7 +105,10 @@ typedef struct mega_bucket {
     int64_t shard_at;   /* offset of this rank's slice in a buffer of slices alone */
     bool is_of_experts; /* its reduction group is edp; otherwise dp */
     int first_param, num_params;
-    int64_t kept_at; /* ZeRO 3: offset of its whole weights (mega_params_persist); -1: each rank has only its slice */
+    bool in_acc; /* of parameters that are read in the acc type, while others are of 16 bits */
+    int64_t
+        kept_at; /* in_acc, or with ZeRO 3 mega_params_persist: where its whole weights begin in a buffer of these, in
+                        bytes; -1: they are in the buffer of all weights */
     size_t grads_at; /* where its gradients, or this rank's slice of them, begin in their buffer, in bytes */
     bool has_grads;  /* false: of frozen parameters, which have no memory for gradients */
 } mega_bucket;
@@ -124,6 +129,12 @@ static inline bool mega_param_is_trained(const mega_param *r)
 static inline bool mega_param_has_gradient(const mega_param *r)
 {
     return r->is_buffer || !r->is_frozen;
+}
+
+/* Returns the type of the parameter in a file whose weights are of type `file`. */
+static inline mega_dtype mega_param_file_dtype(const mega_param *r, mega_dtype file)
+{
+    return r->in_acc && mega_dtype_is_half(file) ? MEGA_F32 : file;
 }
 
 typedef struct mega_params mega_params;
@@ -250,6 +261,8 @@ size_t mega_params_master_bytes(const mega_params *p); /* bytes of the masters, 
 
 mega_dtype mega_params_compute_dtype(const mega_params *p);
 mega_dtype mega_params_acc_dtype(const mega_params *p);
+/* Returns the type of the weights of a bucket: the compute dtype, or acc (mega_param.in_acc). */
+mega_dtype mega_params_weight_dtype(const mega_params *p, int bucket);
 /* A range of elements of a local slice, in row-major order. */
 typedef struct mega_range {
     int64_t first, count;
@@ -257,7 +270,8 @@ typedef struct mega_range {
 /* Returns the elements of parameter `index`, counted within its local slice, whose masters and moments this rank holds
  * and updates: all of them, or with ZeRO those inside this rank's slice of the bucket. */
 mega_range mega_params_owned(const mega_params *p, int index);
-void *mega_params_weight(const mega_params *p, int index); /* compute dtype, local_shape; NULL if ZeRO shards it */
+/* mega_params_weight_dtype, local_shape; NULL if ZeRO shards it */
+void *mega_params_weight(const mega_params *p, int index);
 void *mega_params_master(const mega_params *p, int index); /* acc dtype; the elements of mega_params_owned */
 void *mega_params_grad(const mega_params *p, int index); /* mega_params_grad_dtype; NULL if ZeRO shards it, or frozen */
 /* The following functions address buffers by bucket and element. Elements are numbered along the flat buffers as if
