@@ -122,11 +122,11 @@ typedef struct mega_param_options {
     bool in_acc; /* a buffer that the graph reads in the acc type, also where it computes in 16 bits */
 } mega_param_options;
 
-/* Returns this rank's slice of the parameter PATH.NAME, in the compute type (or acc: in_acc). rows and columns are those of the whole
- * model, padding included: [rows, columns], or [rows] if columns is 0. options may be NULL. A later request must agree
- * with the first in shape, and in options unless its own are NULL or zero-initialized; otherwise it is recorded as
- * MEGA_ERR_USAGE. With sequence parallelism, a parameter that is not sharded works on this rank's part of the rows,
- * so that its gradients are partial sums over tp, unless whole_gradients says otherwise. */
+/* Returns this rank's slice of the parameter PATH.NAME, in the compute type (or acc: in_acc). rows and columns are
+ * those of the whole model, padding included: [rows, columns], or [rows] if columns is 0. options may be NULL. A later
+ * request must agree with the first in shape, and in options unless its own are NULL or zero-initialized; otherwise it
+ * is recorded as MEGA_ERR_USAGE. With sequence parallelism, a parameter that is not sharded works on this rank's part
+ * of the rows, so that its gradients are partial sums over tp, unless whole_gradients says otherwise. */
 mega_tensor mega_builder_param(const mega_builder *b, const char *name, int64_t rows, int64_t columns,
                                const mega_param_options *options);
 /* Returns `count` parameters of one shape as one tensor, [count * rows, columns], or [count, rows] if columns is 0,
