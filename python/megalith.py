@@ -610,7 +610,8 @@ mega_route_score = c_int
 MEGA_ROUTE_SOFTMAX = 0
 MEGA_ROUTE_SIGMOID = 1
 MEGA_ROUTE_SOFTMAX_OF_CHOSEN = 2
-MEGA_ROUTE_SCORE_COUNT = 3
+MEGA_ROUTE_SOFTMAX_OF_NEAR = 3
+MEGA_ROUTE_SCORE_COUNT = 4
 MEGA_ROUTE_EXPERTS = 2048
 
 
@@ -621,6 +622,7 @@ class mega_route_options(_Struct):
         ("normalized", c_bool),
         ("epsilon", c_double),
         ("scale", c_double),
+        ("margin", c_double),
         ("groups", c_int64),
         ("chosen_groups", c_int64),
         ("group_best", c_int64),

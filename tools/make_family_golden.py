@@ -101,6 +101,9 @@ CASES = {
         dict(num_key_value_heads=6, rope_parameters=longrope(32), original_max_position_embeddings=32)),
     "phi3-long": ("phi3",
         dict(num_key_value_heads=6, rope_parameters=longrope(16), original_max_position_embeddings=16)),
+    "phimoe": ("phimoe", dict(num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3)),
+    "phimoe-short": ("phimoe", dict(num_local_experts=4, sliding_window=7, router_jitter_noise=0.1,
+        rope_parameters=dict(longrope(32), short_mscale=1.2, long_mscale=1.2))),
     "starcoder2": ("starcoder2", dict(sliding_window=9)),
     "gpt_bigcode": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61)),
     "gpt_bigcode-heads": ("gpt_bigcode", dict(n_embd=48, n_layer=3, n_head=6, n_positions=64, vocab_size=61,
@@ -330,7 +333,7 @@ def split_experts(tensors, is_mixtral):
     for key, t in tensors.items():
         stem, last = key.rsplit(".", 1)
         if is_mixtral:
-            stem, key = (x.replace(".mlp.", ".block_sparse_moe.") for x in (stem, key))
+            stem, key = (x.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.") for x in (stem, key))
         if last not in ("gate_up_proj", "down_proj") or t.dim() != 3:
             out[key] = t
             continue
@@ -423,7 +426,7 @@ def make(folder, name):
     if model_type.startswith("granitemoe"):
         grads = {rename_granite(key): p for key, p in grads.items()}
     elif (getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)) and model_type != "gpt_oss":
-        grads = split_experts(grads, model_type == "mixtral")  # one tensor of all experts in memory, one an expert in files
+        grads = split_experts(grads, model_type in ("mixtral", "phimoe"))  # one tensor of all experts in memory, one an expert in files
     for key in saved:
         if key.endswith("e_score_correction_bias"):  # it has no gradient
             grads[key] = torch.zeros_like(saved[key])

@@ -88,7 +88,19 @@ def llama4(z, bias):
     return c, [sigmoid(z)[c[0]]], [v / (sum(sigmoid(z)) + 1e-20) for v in sigmoid(z)]
 
 
-ROUTERS = [mixtral, olmoe, switch, gpt_oss, deepseek_v2, deepseek_v3, llama4]
+def phimoe(z, bias):
+    """sparsemixer of transformers without draws, router_jitter_noise 0.6: each of the two choices has its share of a
+    softmax over the logits near it."""
+    c, w, closed = top(z, 2), [], set()
+    for i in c:
+        near = [e for e in range(len(z)) if e not in closed
+            and (z[i].real - z[e].real) / max(abs(z[e].real), z[i].real) <= 2 * 0.6]
+        w.append(softmax([z[e] for e in near])[near.index(i)])
+        closed.add(i)
+    return c, w, softmax(z)
+
+
+ROUTERS = [mixtral, olmoe, switch, gpt_oss, deepseek_v2, deepseek_v3, llama4, phimoe]
 
 
 def balance(choices, shares, counted):

@@ -51,7 +51,7 @@ static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shap
            a->normalized == b->normalized && a->shared == b->shared && a->shared_gate == b->shared_gate &&
            a->blended == b->blended && a->has_biases == b->has_biases && a->gate_limit == b->gate_limit &&
            a->gate_alpha == b->gate_alpha && a->score == b->score && a->choice_bias == b->choice_bias &&
-           a->epsilon == b->epsilon && or_one(a->scale) == or_one(b->scale) &&
+           a->epsilon == b->epsilon && a->margin == b->margin && or_one(a->scale) == or_one(b->scale) &&
            one_or_more(a->groups) == one_or_more(b->groups) &&
            one_or_more(a->chosen_groups) == one_or_more(b->chosen_groups) && a->group_best == b->group_best &&
            a->jitter == b->jitter;

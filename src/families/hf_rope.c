@@ -99,12 +99,30 @@ static void rope_refuse_part(hf_reader *r, const char *path, const json_t *v)
     hf_refuse(r, path, v, expected);
 }
 
+/* short_mscale and long_mscale, which count for short and for long texts: one number for both, the attention_factor. */
+static void rope_take_mscale(hf_reader *r, const char *object, const char *member, const json_t *v,
+                             mega_rope_settings *out)
+{
+    const double scale = json_number_value(v);
+    if (!json_is_number(v) || !isfinite(scale) || !(scale > 0.0)) rope_refuse(r, object, member, v, "a number above 0");
+    else if (out->attention_factor != 0.0 && out->attention_factor != scale)
+        rope_refuse(r, object, member, v,
+                    "the same number in short_mscale and long_mscale (two are not implemented yet)");
+    else
+        out->attention_factor = scale;
+}
+
 /* Takes one member; false: this kind does not know it. */
 static bool rope_take_member(hf_reader *r, const char *object, const struct rope_kind *kind, const char *name,
                              const json_t *v, mega_rope_settings *out)
 {
     const bool is_general = strcmp(name, "rope_theta") == 0 || strcmp(name, "partial_rotary_factor") == 0;
     if (strcmp(name, "rope_type") == 0 || strcmp(name, "type") == 0) return true;
+    if (r->family->has_mscales && rope_has(" attention_factor mscale mscale_all_dim ", name)) return json_is_null(v);
+    if (r->family->has_mscales && rope_has(" short_mscale long_mscale ", name)) {
+        rope_take_mscale(r, object, name, v, out);
+        return kind->scaling == MEGA_ROPE_LONGROPE;
+    }
     if (!is_general && !rope_has(kind->members, name)) return json_is_null(v);
     if (strcmp(name, "partial_rotary_factor") == 0 && !rotates_part(r->family)) {
         char path[128];
@@ -166,6 +184,9 @@ static void rope_take_object(hf_reader *r, const char *name, const json_t *objec
         rope_refuse(r, name, "low_freq_factor", NULL, "low_freq_factor and high_freq_factor");
     if (kind->scaling == MEGA_ROPE_LONGROPE && out->num_factors == 0)
         rope_refuse(r, name, "long_factor", NULL, "long_factor and short_factor");
+    if (kind->scaling == MEGA_ROPE_LONGROPE && r->family->has_mscales &&
+        (json_object_get(object, "short_mscale") == NULL || json_object_get(object, "long_mscale") == NULL))
+        rope_refuse(r, name, "short_mscale", json_object_get(object, "short_mscale"), "short_mscale and long_mscale");
 }
 
 /* One object for each kind of layer; that of layers with a window may only differ in theta. */
@@ -326,17 +347,31 @@ static const char *rope_name(mega_rope_scaling scaling)
     return "default";
 }
 
-static void rope_put_object(mega_buffer *b, const mega_rope_settings *rope, bool with_theta)
+/* Both have the number of the attention_factor; without one, that which follows from the lengths. */
+static void rope_put_mscales(mega_buffer *b, const mega_rope_settings *rope)
+{
+    const double factor = rope->factor, length = (double)rope->original_positions;
+    const double own = factor <= 1.0 ? 1.0 : sqrt(1.0 + log(factor) / log(length));
+    for (int i = 0; i < 2; i++) {
+        mega_buffer_puts(b, i == 0 ? ", \"short_mscale\": " : ", \"long_mscale\": ");
+        mega_buffer_json_double(b, rope->attention_factor > 0.0 ? rope->attention_factor : own);
+    }
+}
+
+static void rope_put_object(mega_buffer *b, const mega_family *f, const mega_rope_settings *rope, bool with_theta)
 {
     const struct rope_kind *kind = rope_find(rope_name(rope->scaling));
     mega_buffer_printf(b, "{\"rope_type\": \"%s\"", kind->name);
+    const bool has_mscales = f->has_mscales && rope->scaling == MEGA_ROPE_LONGROPE;
     for (size_t i = 0; i < NUM_MEMBERS; i++) {
         const double value = *(const double *)(const void *)((const char *)rope + members[i].field);
         const bool is_theta = strcmp(members[i].name, "rope_theta") == 0;
+        if (has_mscales && strcmp(members[i].name, "attention_factor") == 0) continue;
         if (value == 0.0 || (is_theta ? !with_theta : !rope_has(kind->members, members[i].name))) continue;
         mega_buffer_printf(b, ", \"%s\": ", members[i].name);
         mega_buffer_json_double(b, value);
     }
+    if (has_mscales) rope_put_mscales(b, rope);
     if (rope->no_truncate && rope->scaling == MEGA_ROPE_YARN) mega_buffer_puts(b, ", \"truncate\": false");
     if (rope_has(kind->members, "original_max_position_embeddings") && rope->original_positions > 0)
         mega_buffer_printf(b, ", \"original_max_position_embeddings\": %lld", (long long)rope->original_positions);
@@ -370,7 +405,7 @@ void hf_put_rope(const mega_model_shape *s, void *user, hf_put *put)
         rope_put_number(user, put, of_windows, s->net.window_theta > 0.0 ? s->net.window_theta : rope->theta);
     if (rope_has(f->rope_keys, "original_max_position_embeddings") && rope->original_positions > 0)
         hf_put_int(user, put, "original_max_position_embeddings", rope->original_positions);
-    if (rope->scaling != MEGA_ROPE_NONE || f->is_yarn) rope_put_object(&b, rope, false);
+    if (rope->scaling != MEGA_ROPE_NONE || f->is_yarn) rope_put_object(&b, f, rope, false);
     else
         mega_buffer_puts(&b, "null");
     hf_put_text(user, put, "rope_scaling", &b);

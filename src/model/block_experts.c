@@ -126,7 +126,8 @@ static mega_route_options route_of(const mega_experts_shape *e)
                             .choices = e->choices,
                             .normalized = e->normalized,
                             .epsilon = e->normalized ? e->epsilon : 0.0,
-                            .scale = e->scale};
+                            .scale = e->scale,
+                            .margin = e->score == MEGA_ROUTE_SOFTMAX_OF_NEAR ? 2.0 * e->margin : 0.0};
     if (e->groups < 2) return o;
     o.groups = e->groups;
     o.chosen_groups = e->chosen_groups;

@@ -50,6 +50,7 @@ CASES = {
         routed_scaling_factor=1.5, use_qk_norm=True, num_mtp_layers=0),
     "gpt_oss": dict(OF_LLAMA, head_dim=16, num_local_experts=5, num_experts_per_tok=2, sliding_window=7),
     "olmoe": dict(OF_LLAMA, num_experts=6, num_experts_per_tok=2),
+    "phimoe": dict(OF_LLAMA, num_local_experts=5, attention_bias=True, lm_head_bias=True, router_jitter_noise=0.3, sliding_window=7),
     "phi": dict(OF_LLAMA, num_key_value_heads=6),
     "phi3": dict(OF_LLAMA, num_key_value_heads=6),
     "olmo2": OF_LLAMA,

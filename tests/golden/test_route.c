@@ -20,6 +20,7 @@ static const struct family {
     {"olmoe", false, {.score = MEGA_ROUTE_SOFTMAX, .choices = 3}},
     {"switch", false, {.score = MEGA_ROUTE_SOFTMAX, .choices = 1}},
     {"gpt_oss", false, {.score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN, .choices = 4}},
+    {"phimoe", false, {.score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 2, .margin = 1.2}},
     {"deepseek_v2",
      false,
      {.score = MEGA_ROUTE_SOFTMAX, .choices = 3, .scale = 16, .groups = 4, .chosen_groups = 2, .group_best = 1}},
@@ -386,7 +387,10 @@ static void ties_and_edges(void **state)
         mega_plain_route.run(NULL, &a);
         assert_memory_equal(choice, expected, sizeof expected);
         assert_true(isnan(weight[8]));
-        near("ties", "equal weights", weight[0], weight[2]);
+        if (score == MEGA_ROUTE_SOFTMAX_OF_NEAR) /* without a margin only equal logits are near */
+            assert_true(weight[0] == 1.0 / 3.0 && weight[1] == 0.5 && weight[2] == 1.0 && weight[3] == 1.0);
+        else
+            near("ties", "equal weights", weight[0], weight[2]);
     }
     const mega_route_args one = {head,
                                  choice,
@@ -403,12 +407,28 @@ static void ties_and_edges(void **state)
     assert_true(choice[0] == 0 && weight[0] == 1.0 && share[0] == 1.0);
 }
 
+/* -2 is near -1, as 1 is at most 0.6 * 2, and -4 is not. */
+static void a_margin_is_a_part_of_the_larger(void **state)
+{
+    static const double logits[] = {-2, -1, -4};
+    double weight, share[3];
+    int32_t choice;
+    (void)state;
+    const mega_route_args a = {
+        head, &choice, &weight, share,    logits,
+        NULL, 1,       3,       MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 1, .margin = 0.6}};
+    mega_plain_route.run(NULL, &a);
+    assert_int_equal(choice, 1);
+    near("phimoe", "weight", weight, 1.0 / (1.0 + exp(-1.0)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_agree),
         cmocka_unit_test(deepspeed_agrees),
         cmocka_unit_test(ties_and_edges),
+        cmocka_unit_test(a_margin_is_a_part_of_the_larger),
         cmocka_unit_test(sinkhorn_agrees),
         cmocka_unit_test(sinkhorn_is_that_of_matrices),
         cmocka_unit_test(sinkhorn_ends),

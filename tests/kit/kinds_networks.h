@@ -124,27 +124,24 @@ static const mega_family_names stacked_names = {.root = "",
 static const mega_family stacked_family = {.model_type = "stacks", .names = &stacked_names};
 /* What gpt_oss has: sinks, a window in every other layer, biases of experts and of their router, gates that are cut.
  * The limit is low, so that many are. */
-static const mega_network_shape gpt_oss = {.family = &stacked_family,
-                                           .positions = MEGA_POSITIONS_ROPE,
-                                           .rope = {.theta = 50},
-                                           .kv_heads = 2,
-                                           .has_window = true,
-                                           .window_by_layer = true,
-                                           .window_left = 5,
-                                           .windowed = {5},
-                                           .sinks = true,
-                                           .no_mlp_bias = true,
-                                           .rms = true,
-                                           .activation = MEGA_ACT_SILU,
-                                           .gated = true,
-                                           .untied = true,
-                                           .experts = {.count = 4,
-                                                       .choices = 2,
-                                                       .hidden = 12,
-                                                       .score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN,
-                                                       .has_biases = true,
-                                                       .gate_limit = 0.8,
-                                                       .gate_alpha = 1.702}};
+#define STACKED_NET(biases, score_, margin_)                                                                       \
+    {                                                                                                              \
+        .family = &stacked_family, .positions = MEGA_POSITIONS_ROPE, .rope = {.theta = 50}, .kv_heads = 2,         \
+        .has_window = true, .window_by_layer = true, .window_left = 5, .windowed = {5}, .sinks = true,             \
+        .no_mlp_bias = true, .rms = true, .activation = MEGA_ACT_SILU, .gated = true, .untied = true, .experts = { \
+            .count = 4,                                                                                            \
+            .choices = 2,                                                                                          \
+            .hidden = 12,                                                                                          \
+            .score = (score_),                                                                                     \
+            .margin = (margin_),                                                                                   \
+            .has_biases = (biases),                                                                                \
+            .gate_limit = 0.8,                                                                                     \
+            .gate_alpha = 1.702                                                                                    \
+        }                                                                                                          \
+    }
+static const mega_network_shape gpt_oss = STACKED_NET(true, MEGA_ROUTE_SOFTMAX_OF_CHOSEN, 0);
+/* Without biases of experts, and with the weights of phimoe. */
+static const mega_network_shape stacked = STACKED_NET(false, MEGA_ROUTE_SOFTMAX_OF_NEAR, 0.2);
 static const mega_family_names fused_names = {.root = "",
                                               .block = "block.%d",
                                               .end = "",

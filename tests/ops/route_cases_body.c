@@ -9,12 +9,14 @@ static const struct route_case {
                    {"softmax normalized", MEGA_ROUTE_SOFTMAX, true, false, true},
                    {"of chosen", MEGA_ROUTE_SOFTMAX_OF_CHOSEN, false, false, false},
                    {"of chosen, bias", MEGA_ROUTE_SOFTMAX_OF_CHOSEN, false, true, true},
+                   {"of near", MEGA_ROUTE_SOFTMAX_OF_NEAR, false, false, false},
                    {"sigmoid", MEGA_ROUTE_SIGMOID, false, false, false},
                    {"sigmoid, bias", MEGA_ROUTE_SIGMOID, true, true, true}};
 
 static mega_route_options route_options(const struct route_case *c, int64_t experts)
 {
     mega_route_options o = {.score = c->score, .normalized = c->normalized, .choices = experts < 9 ? experts : 8};
+    if (c->score == MEGA_ROUTE_SOFTMAX_OF_NEAR) o.margin = 0.37, o.scale = 1.25;
     if (c->normalized) o.epsilon = 1e-20, o.scale = 2.5;
     if (!c->has_groups || experts % 4 != 0) return o;
     o.groups = 4, o.chosen_groups = 2;

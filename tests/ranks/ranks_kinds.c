@@ -24,6 +24,7 @@
  *            logits, jitter of what routers and experts read, rotary positions, RMS norms; dropout
  *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
  *            cut gates; dropout
+ *   stacked  the same without biases of experts, and with the weights of phimoe
  *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all;
  *            Sinkhorn's iterations choose; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
@@ -79,6 +80,7 @@ static const struct {
               {"parallel", NULL, 0, false, &parallel, FOUR_RANKS},
               {"experts", NULL, 0, false, &experts, EXPERTS},
               {"gpt_oss", NULL, 0, false, &gpt_oss, STACKS},
+              {"stacked", NULL, 0, false, &stacked, STACKS},
               {"residual", NULL, 0, false, &residual, STACKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},

@@ -105,6 +105,32 @@ static double row_factor(const mega_route_options *o)
     return o->scale != 0.0 ? o->scale : 1.0;
 }
 
+/* p: the softmax of choice j over the logits near it, 0 for all others (SOFTMAX_OF_NEAR). */
+static void row_softmax_near(float *p, const mega_route_options *o, const route_row *r, const int32_t *choice,
+                             int64_t j, int64_t experts)
+{
+    const float chosen = r->logit[choice[j]], margin = (float)o->margin;
+    double sum = 0.0;
+    for (int64_t e = 0; e < experts; e++) {
+        const float z = r->logit[e];
+        p[e] = chosen - z > margin * fmaxf(fabsf(z), chosen) ? 0.0f : expf(z - chosen);
+    }
+    for (int64_t i = 0; i < j; i++) p[choice[i]] = 0.0f;
+    for (int64_t e = 0; e < experts; e++) sum += p[e];
+    const float share = (float)(1.0 / sum);
+    for (int64_t e = 0; e < experts; e++) p[e] *= share;
+}
+
+/* w[j]: the weights of SOFTMAX_OF_NEAR. */
+static void row_near_weights(float *w, const mega_route_args *a, const route_row *r, const int32_t *choice)
+{
+    float p[MEGA_ROUTE_EXPERTS];
+    for (int64_t j = 0; j < a->options.choices; j++) {
+        row_softmax_near(p, &a->options, r, choice, j, a->experts);
+        w[j] = p[choice[j]];
+    }
+}
+
 /* w[j]: the score of choice j, or the softmax over the chosen logits. Returns what the weights are divided by. */
 static double row_chosen(float *w, const mega_route_options *o, const route_row *r, const int32_t *choice)
 {
@@ -128,6 +154,7 @@ static void route_work(void *user, int thread, int64_t begin, int64_t end)
         row_scores(&r, a->logits, a->logits_dtype, row, a->experts, o->score);
         row_choose(a, &r, row, choice);
         const float factor = (float)(row_factor(o) / row_chosen(w, o, &r, choice)), share = (float)(1.0 / r.whole);
+        if (o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR) row_near_weights(w, a, &r, choice);
         for (int64_t j = 0; j < o->choices; j++) ((float *)a->weight)[row * o->choices + j] = factor * w[j];
         for (int64_t e = 0; e < a->experts; e++) ((float *)a->share)[row * a->experts + e] = r.score[e] * share;
     }
@@ -166,6 +193,19 @@ static void row_chosen_gradient(float *dw, const mega_route_grad_args *a, const 
     for (int64_t j = 0; j < o->choices && o->normalized; j++) dw[j] = (float)((dw[j] - mean) / whole);
 }
 
+/* Adds to d the gradients of the logits by those of the weights of SOFTMAX_OF_NEAR. */
+static void row_near_gradient(float *d, const mega_route_grad_args *a, const route_row *r, int64_t row)
+{
+    const mega_route_options *o = &a->options;
+    const int32_t *choice = a->choice + row * o->choices;
+    float p[MEGA_ROUTE_EXPERTS];
+    for (int64_t j = 0; j < o->choices; j++) {
+        row_softmax_near(p, o, r, choice, j, a->experts);
+        const float dw = (float)(row_factor(o) * ((const float *)a->dweight)[row * o->choices + j]) * p[choice[j]];
+        for (int64_t e = 0; e < a->experts; e++) d[e] += dw * ((e == choice[j] ? 1.0f : 0.0f) - p[e]);
+    }
+}
+
 /* d[e]: the gradient of score e by that of the shares. */
 static void row_share_gradient(float *d, const mega_route_grad_args *a, const route_row *r, int64_t row)
 {
@@ -182,7 +222,8 @@ static void route_grad_work(void *user, int thread, int64_t begin, int64_t end)
 {
     const mega_route_grad_args *a = ((const cpu_job *)user)->args;
     const mega_route_options *o = &a->options;
-    const bool of_logits = o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN, has_weights = a->dweight != NULL;
+    const bool of_logits = o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN, of_near = o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR;
+    const bool has_weights = a->dweight != NULL && !of_near, has_near = a->dweight != NULL && of_near;
     float d[MEGA_ROUTE_EXPERTS], dw[MEGA_ROUTE_EXPERTS];
     route_row r;
     (void)thread;
@@ -196,6 +237,7 @@ static void route_grad_work(void *user, int thread, int64_t begin, int64_t end)
         else
             for (int64_t e = 0; e < a->experts; e++) d[e] *= r.score[e] * (1.0f - r.score[e]);
         for (int64_t j = 0; j < o->choices && has_weights && of_logits; j++) d[choice[j]] += dw[j];
+        if (has_near) row_near_gradient(d, a, &r, row);
         for (int64_t at = 0; at < a->experts; at += CPU_BLOCK)
             block_put(a->dlogits, a->head.dtype, row * a->experts + at,
                       a->experts - at < CPU_BLOCK ? a->experts - at : CPU_BLOCK, d + at);

@@ -178,6 +178,40 @@ BODY route_chosen find_chosen(const mega_route_options *o, route_shared *s, cons
     return c;
 }
 
+/* The exponential of expert e in the softmax of choice j over the logits near it, 0 if it is not near
+ * (SOFTMAX_OF_NEAR). choice: of the token. */
+BODY float near_exp(const mega_route_options *o, const int32_t *choice, int64_t j, int64_t e, float z, float chosen)
+{
+    const float size = z < 0.0f ? -z : z, larger = size > chosen ? size : chosen;
+    for (int64_t i = 0; i < j; i++)
+        if (choice[i] == e) return 0.0f;
+    return chosen - z > (float)o->margin * larger ? 0.0f : exp_of(z - chosen);
+}
+
+/* Returns their sum, in all threads; that of the chosen expert is 1. */
+BODY float near_sum(const mega_route_options *o, route_shared *s, const int32_t *choice, int64_t j, const void *logits,
+                    mega_dtype t, int64_t at, int64_t experts)
+{
+    const float chosen = get(logits, t, at + choice[j]);
+    float sum = 0.0f;
+    for (int64_t e = thread_x(); e < experts; e += ROW_THREADS)
+        sum += near_exp(o, choice, j, e, get(logits, t, at + e), chosen);
+    return row_fold(sum, &s->fold);
+}
+
+BODY void near_weights(const mega_route_args *a, mega_dtype t, route_shared *s, int64_t row)
+{
+    const mega_route_options *o = &a->options;
+    block_barrier(); /* the choices are written */
+    for (int64_t j = 0; j < o->choices; j++) {
+        const int32_t e = s->choice[j];
+        const float sum = near_sum(o, s, s->choice, j, a->logits, t, row * a->experts, a->experts);
+        if (thread_x() != 0) continue;
+        a->choice[row * o->choices + j] = e;
+        ((float *)a->weight)[row * o->choices + j] = device_divide(factor_of(o), sum);
+    }
+}
+
 BODY void route_run(const mega_route_args *a, mega_dtype t)
 {
     SHARED(route_shared, s);
@@ -188,7 +222,8 @@ BODY void route_run(const mega_route_args *a, mega_dtype t)
         const float whole = find_scores(s, a->logits, t, at, a->experts, o->score == MEGA_ROUTE_SIGMOID);
         choose(a, t, s, row);
         const route_chosen c = find_chosen(o, s, s->choice, a->logits, t, at);
-        for (int64_t j = thread_x(); j < o->choices; j += ROW_THREADS) {
+        if (o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR) near_weights(a, t, s, row);
+        for (int64_t j = thread_x(); j < o->choices && o->score != MEGA_ROUTE_SOFTMAX_OF_NEAR; j += ROW_THREADS) {
             const int32_t e = s->choice[j];
             const float score = chosen_score(o, s, &c, e, get(a->logits, t, at + e));
             a->choice[row * o->choices + j] = e;
@@ -239,19 +274,39 @@ BODY void chosen_gradient(const mega_route_grad_args *a, mega_dtype t, route_sha
     block_barrier();
 }
 
+/* Adds to key[e] the gradients of the logits by those of the weights of SOFTMAX_OF_NEAR. A thread writes and reads the
+ * keys of its own experts alone. */
+BODY void near_gradient(const mega_route_grad_args *a, mega_dtype t, route_shared *s, int64_t row)
+{
+    const mega_route_options *o = &a->options;
+    const int32_t *choice = a->choice + row * o->choices;
+    const int64_t at = row * a->experts;
+    for (int64_t j = 0; j < o->choices; j++) {
+        const float share = device_divide(1.0f, near_sum(o, s, choice, j, a->logits, t, at, a->experts));
+        const float d = factor_of(o) * ((const float *)a->dweight)[row * o->choices + j] * share;
+        const float chosen = get(a->logits, t, at + choice[j]);
+        for (int64_t e = thread_x(); e < a->experts; e += ROW_THREADS) {
+            const float p = near_exp(o, choice, j, e, get(a->logits, t, at + e), chosen) * share;
+            s->key[e] += d * ((e == choice[j] ? 1.0f : 0.0f) - p);
+        }
+    }
+}
+
 BODY void route_grad_row(const mega_route_grad_args *a, mega_dtype t, mega_dtype from, route_shared *s, int64_t row)
 {
     const mega_route_options *o = &a->options;
     const bool is_sigmoid = o->score == MEGA_ROUTE_SIGMOID, of_chosen = o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN;
+    const bool of_near = o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR;
     const int64_t at = row * a->experts;
     float mean = 0.0f;
     share_gradient(a, s, at, find_scores(s, a->logits, from, at, a->experts, is_sigmoid));
-    if (a->dweight != NULL && !of_chosen) chosen_gradient(a, from, s, row);
+    if (a->dweight != NULL && !of_chosen && !of_near) chosen_gradient(a, from, s, row);
     for (int64_t e = thread_x(); e < a->experts; e += ROW_THREADS) mean += s->score[e] * s->key[e];
     mean = is_sigmoid ? 0.0f : row_fold(mean, &s->fold);
     for (int64_t e = thread_x(); e < a->experts; e += ROW_THREADS)
         s->key[e] = s->score[e] * (is_sigmoid ? s->key[e] * (1.0f - s->score[e]) : s->key[e] - mean);
     if (a->dweight != NULL && of_chosen) chosen_gradient(a, from, s, row);
+    if (a->dweight != NULL && of_near) near_gradient(a, from, s, row);
     for (int64_t e = thread_x(); e < a->experts; e += ROW_THREADS) put(a->dlogits, t, at + e, s->key[e]);
 }
 

@@ -99,6 +99,31 @@ static double factor_of(const mega_route_options *o)
     return o->scale != 0.0 ? o->scale : 1.0;
 }
 
+/* p: the softmax of choice j over the logits near it, 0 for all others (SOFTMAX_OF_NEAR). */
+static void softmax_of_near(double *p, const mega_route_options *o, const int32_t *choice, int64_t j,
+                            const void *logits, mega_dtype t, int64_t at, int64_t experts)
+{
+    const double chosen = get(logits, t, at + choice[j]);
+    double sum = 0.0;
+    for (int64_t e = 0; e < experts; e++) {
+        const double z = get(logits, t, at + e);
+        p[e] = chosen - z > o->margin * fmax(fabs(z), chosen) ? 0.0 : exp(z - chosen);
+    }
+    for (int64_t i = 0; i < j; i++) p[choice[i]] = 0.0;
+    for (int64_t e = 0; e < experts; e++) sum += p[e];
+    for (int64_t e = 0; e < experts; e++) p[e] /= sum;
+}
+
+/* w[j]: the weights of SOFTMAX_OF_NEAR. */
+static void near_weights(double *w, const mega_route_args *a, const int32_t *choice, int64_t at)
+{
+    double p[MEGA_ROUTE_EXPERTS];
+    for (int64_t j = 0; j < a->options.choices; j++) {
+        softmax_of_near(p, &a->options, choice, j, a->logits, a->logits_dtype, at, a->experts);
+        w[j] = p[choice[j]];
+    }
+}
+
 /* w[j]: the score of choice j, or the softmax over the chosen logits. Returns what the weights are divided by. */
 static double chosen_scores(double *w, const mega_route_options *o, const route_scores *s, const int32_t *choice,
                             const void *logits, mega_dtype t, int64_t at)
@@ -124,6 +149,7 @@ static void plain_route_run(const mega_queue *queue, const void *args)
         route_choose(a, &s, r);
         const int32_t *choice = a->choice + r * o->choices;
         const double whole = chosen_scores(w, o, &s, choice, a->logits, a->logits_dtype, r * a->experts);
+        if (o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR) near_weights(w, a, choice, r * a->experts);
         for (int64_t j = 0; j < o->choices; j++) put(a->weight, acc, r * o->choices + j, factor_of(o) * w[j] / whole);
         for (int64_t e = 0; e < a->experts; e++) put(a->share, acc, r * a->experts + e, s.score[e] / s.whole);
     }
@@ -153,6 +179,20 @@ static void chosen_gradient(double *dw, const mega_route_grad_args *a, const rou
     for (int64_t j = 0; j < o->choices && o->normalized; j++) dw[j] = (dw[j] - mean) / whole;
 }
 
+/* Adds to d the gradients of the logits by those of the weights of SOFTMAX_OF_NEAR. */
+static void near_gradient(double *d, const mega_route_grad_args *a, int64_t row)
+{
+    const mega_route_options *o = &a->options;
+    const int32_t *choice = a->choice + row * o->choices;
+    double p[MEGA_ROUTE_EXPERTS];
+    for (int64_t j = 0; j < o->choices; j++) {
+        softmax_of_near(p, o, choice, j, a->logits, a->logits_dtype, row * a->experts, a->experts);
+        const double dw = factor_of(o) * get(a->dweight, acc_of(a->head.dtype), row * o->choices + j) * p[choice[j]];
+        for (int64_t e = 0; e < a->experts; e++) d[e] -= dw * p[e];
+        d[choice[j]] += dw;
+    }
+}
+
 /* d[e]: the gradient of score e by that of the shares. */
 static void share_gradient(double *d, const mega_route_grad_args *a, const route_scores *s, int64_t row)
 {
@@ -168,7 +208,8 @@ static void plain_route_grad_run(const mega_queue *queue, const void *args)
 {
     const mega_route_grad_args *a = args;
     const mega_route_options *o = &a->options;
-    const bool of_logits = o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN;
+    const bool of_logits = o->score == MEGA_ROUTE_SOFTMAX_OF_CHOSEN, of_near = o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR;
+    const bool of_scores = a->dweight != NULL && !of_logits && !of_near;
     route_scores s;
     double d[MEGA_ROUTE_EXPERTS], dw[MEGA_ROUTE_EXPERTS];
     (void)queue;
@@ -176,12 +217,13 @@ static void plain_route_grad_run(const mega_queue *queue, const void *args)
         const int32_t *choice = a->choice + r * o->choices;
         find_scores(&s, a->logits, a->logits_dtype, r * a->experts, a->experts, o->score);
         share_gradient(d, a, &s, r);
-        if (a->dweight != NULL) chosen_gradient(dw, a, &s, r);
-        for (int64_t j = 0; j < o->choices && a->dweight != NULL && !of_logits; j++) d[choice[j]] += dw[j];
+        if (a->dweight != NULL && !of_near) chosen_gradient(dw, a, &s, r);
+        for (int64_t j = 0; j < o->choices && of_scores; j++) d[choice[j]] += dw[j];
         if (o->score != MEGA_ROUTE_SIGMOID) softmax_gradient(d, s.score, a->experts);
         for (int64_t e = 0; e < a->experts && o->score == MEGA_ROUTE_SIGMOID; e++)
             d[e] *= s.score[e] * (1.0 - s.score[e]);
         for (int64_t j = 0; j < o->choices && a->dweight != NULL && of_logits; j++) d[choice[j]] += dw[j];
+        if (a->dweight != NULL && of_near) near_gradient(d, a, r);
         for (int64_t e = 0; e < a->experts; e++) put(a->dlogits, a->head.dtype, r * a->experts + e, d[e]);
     }
 }

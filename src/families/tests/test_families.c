@@ -118,6 +118,39 @@ static void classes_keep_their_names(void **state)
 #undef CLASSIFIER
 }
 
+/* config.json of Phi-3.5-MoE-instruct with fewer factors of a rotation. */
+static void phimoe_has_one_mscale(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+#define SCALES "\"short_mscale\": 1.243163121016122, \"long_mscale\": 1.243163121016122, "
+#define PHIMOE(scales, rest)                                                                                      \
+    "{\"model_type\": \"phimoe\", \"architectures\": [\"PhiMoEForCausalLM\"], \"attention_bias\": true, "         \
+    "\"bos_token_id\": 1, \"eos_token_id\": 32000, \"hidden_size\": 16, \"num_attention_heads\": 4, "             \
+    "\"num_key_value_heads\": 2, \"input_jitter_noise\": 0.01, \"lm_head_bias\": true, \"hidden_dropout\": 0.0, " \
+    "\"original_max_position_embeddings\": 4096, \"rope_theta\": 10000.0, \"sliding_window\": 131072, " rest      \
+    "\"rope_scaling\": {" scales "\"short_factor\": [1.0, 1.25], \"long_factor\": [2.0, 3.0], "                   \
+    "\"original_max_position_embeddings\": 4096, \"type\": \"longrope\"}}"
+    need(parse(PHIMOE(SCALES, ""), &s));
+    assert_true(s.net.rope.attention_factor == 1.243163121016122 && s.net.rope.original_positions == 4096);
+    assert_true(s.net.experts.jitter == 0.01 && s.net.experts.margin == 0.01 && s.net.experts.choices == 2);
+    assert_true(s.net.head_bias && s.net.untied && !s.net.no_out_bias && !s.net.rms && s.net.experts.hidden == 6400);
+    char *text = text_of(&s);
+    assert_non_null(strstr(text, "\"short_mscale\": 1.243163121016122, \"long_mscale\": 1.243163121016122"));
+    assert_null(strstr(text, "attention_factor"));
+    mega_free(text);
+    refused(parse(PHIMOE("\"short_mscale\": 1.2, \"long_mscale\": 1.3, ", ""), &s), MEGA_ERR_UNSUPPORTED,
+            "rope_scaling.long_mscale: found 1.3, expected the same number in short_mscale and long_mscale");
+    refused(parse(PHIMOE("\"short_mscale\": 1.2, ", ""), &s), MEGA_ERR_UNSUPPORTED,
+            "expected short_mscale and long_mscale");
+    refused(parse(PHIMOE(SCALES "\"attention_factor\": 1.5, ", ""), &s), MEGA_ERR_UNSUPPORTED,
+            "rope_scaling.attention_factor: found 1.5");
+    refused(parse(PHIMOE(SCALES, "\"num_experts_per_tok\": 3, "), &s), MEGA_ERR_UNSUPPORTED,
+            "num_experts_per_tok: found 3, expected 2");
+#undef PHIMOE
+#undef SCALES
+}
+
 /* What is read is written, and reading that again gives the same. */
 static void every_family_is_written_as_it_was_read(void **state)
 {
@@ -383,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classes_keep_their_names),
         cmocka_unit_test(every_family_is_written_as_it_was_read),
+        cmocka_unit_test(phimoe_has_one_mscale),
         cmocka_unit_test(every_key_counts),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
         cmocka_unit_test(four_bits_are_refused_with_the_way_out),

@@ -114,6 +114,19 @@ static mega_status route_check_options(const instruction *op, int64_t experts)
         return MEGA_MISTAKE("op route in \"%s\": the weights of a softmax over the chosen experts sum to 1; do not "
                             "normalize them",
                             op->scope);
+    if (o->normalized && o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR)
+        return MEGA_MISTAKE(
+            "op route in \"%s\": weights that are shares of softmaxes over near logits; do not normalize "
+            "them",
+            op->scope);
+    if (!(o->margin >= 0.0) || !isfinite(o->margin) || (o->margin > 0.0 && o->score != MEGA_ROUTE_SOFTMAX_OF_NEAR))
+        return MEGA_MISTAKE("op route in \"%s\": margin %g; expected 0 or more, and 0 unless the weights are those of "
+                            "near logits",
+                            op->scope, o->margin);
+    if (o->score == MEGA_ROUTE_SOFTMAX_OF_NEAR && (o->groups != 0 || op->in[ROUTE_BIAS] != 0))
+        return MEGA_MISTAKE("op route in \"%s\": %s beside weights of near logits, which are near the largest logit; "
+                            "leave it out",
+                            op->scope, o->groups != 0 ? "groups" : "a bias");
     if (!(o->epsilon >= 0.0) || !isfinite(o->epsilon) || (o->epsilon > 0.0 && !o->normalized))
         return MEGA_MISTAKE("op route in \"%s\": epsilon %g; expected 0 or more, and 0 if the weights are not "
                             "normalized",

@@ -44,6 +44,14 @@ static void route_of_chosen(sketch *k)
     route_of(k, mega_op_wide_linear(k->g, k->x, param(k, "weight")), mega_none(), &o);
 }
 
+/* Phi-3.5-MoE; the margin leaves some logits out. */
+static void route_of_near(sketch *k)
+{
+    mega_route_options o = chosen_by(k, MEGA_ROUTE_SOFTMAX_OF_NEAR, false);
+    o.margin = 0.8;
+    route_of(k, k->x, mega_none(), &o);
+}
+
 /* DeepSeek-V3: a bias, groups by their two best experts, from which a token chooses. */
 static void route_sigmoid_of_groups(sketch *k)
 {

@@ -259,6 +259,23 @@ static void route_normalized_twice(const operands *o)
     route_by(o, (mega_route_options){.score = MEGA_ROUTE_SOFTMAX_OF_CHOSEN, .choices = 1, .normalized = true});
 }
 
+static void route_of_near_normalized(const operands *o)
+{
+    route_by(o, (mega_route_options){.score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 1, .normalized = true});
+}
+
+static void route_with_useless_margin(const operands *o)
+{
+    route_by(o, (mega_route_options){.choices = 1, .margin = 0.1});
+}
+
+static void route_of_near_groups(const operands *o)
+{
+    route_by(o,
+             (mega_route_options){
+                 .score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 1, .groups = 2, .chosen_groups = 1, .group_best = 1});
+}
+
 static void route_with_useless_epsilon(const operands *o)
 {
     route_by(o, (mega_route_options){.choices = 1, .epsilon = 1e-20});
@@ -475,6 +492,9 @@ static const struct mistake {
     {"route_of_no_choice", route_of_no_choice, "0 choices of 4 experts; expected 1 to 4"},
     {"route_of_five_choices", route_of_five_choices, "5 choices of 4 experts; expected 1 to 4"},
     {"route_normalized_twice", route_normalized_twice, "sum to 1; do not normalize them"},
+    {"route_of_near_normalized", route_of_near_normalized, "shares of softmaxes over near logits; do not normalize"},
+    {"route_with_useless_margin", route_with_useless_margin, "margin 0.1; expected 0 or more, and 0 unless"},
+    {"route_of_near_groups", route_of_near_groups, "groups beside weights of near logits"},
     {"route_with_useless_epsilon", route_with_useless_epsilon, "epsilon 1e-20; expected 0 or more, and 0 if"},
     {"route_scaled_by_nan", route_scaled_by_nan, "expected a finite number, 0 for 1"},
     {"route_with_wide_bias", route_with_wide_bias, "bias is vector [3] f32; expected [4] f32"},

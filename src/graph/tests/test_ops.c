@@ -104,6 +104,7 @@ static const op_case cases[] = {
     {"route_softmax", route_softmax, true, false, true, false},
     {"route_softmax_normalized", route_softmax_normalized, true, false, true, false},
     {"route_of_chosen", route_of_chosen, true, false, true, false},
+    {"route_of_near", route_of_near, true, false, true, false},
     {"route_sigmoid_of_groups", route_sigmoid_of_groups, true, false, true, false},
     {"route_counted", route_counted, true, false, true, false},
     {"route_weights_alone", route_weights_alone, true, false, true, false},

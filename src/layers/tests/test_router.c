@@ -110,13 +110,15 @@ static void check_gradients(bench *k)
 
 static void gradients_of_all_losses(void **state)
 {
-    static const mega_route_score scores[] = {MEGA_ROUTE_SOFTMAX, MEGA_ROUTE_SIGMOID, MEGA_ROUTE_SOFTMAX_OF_CHOSEN};
+    static const mega_route_score scores[] = {MEGA_ROUTE_SOFTMAX, MEGA_ROUTE_SIGMOID, MEGA_ROUTE_SOFTMAX_OF_CHOSEN,
+                                              MEGA_ROUTE_SOFTMAX_OF_NEAR};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         mega_router_options o = sigmoids;
         bench k;
         o.route.score = scores[i], o.has_bias = i == 1;
-        if (i == 2) o.route.normalized = false, o.route.epsilon = 0;
+        if (i >= 2) o.route.normalized = false, o.route.epsilon = 0;
+        if (i == 3) o.route.margin = 0.6;
         bench_begin(&k, MEGA_TRAIN, 1);
         describe(&k.b, &o, 2);
         bench_build(&k);

@@ -58,6 +58,11 @@ static const struct model {
     {"phi3", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 1, \"rope_scaling\": {\"rope_type\": "
                          "\"longrope\", \"short_factor\": [" TWO "], \"long_factor\": [" TWO "]}, "
                          "\"original_max_position_embeddings\": 8, "},
+    {"phimoe", SIZES WINDOWS "\"num_local_experts\": 3, \"attention_bias\": true, \"lm_head_bias\": true, "
+                             "\"router_jitter_noise\": 0.3, "
+                             "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [" TWO "], \"long_factor\": "
+                             "[" TWO "], \"short_mscale\": 1.2, \"long_mscale\": 1.2, "
+                             "\"original_max_position_embeddings\": 8}, "},
     {"gpt_neox", NO_HEAD_DIM "\"intermediate_size\": 20, \"rotary_pct\": 0.25, "},
     {"phi", NO_HEAD_DIM "\"intermediate_size\": 20, \"num_key_value_heads\": 2, "},
     {"starcoder2", NO_HEAD_DIM WINDOWS "\"intermediate_size\": 20, \"num_key_value_heads\": 1, "},

@@ -39,6 +39,11 @@
  *   SOFTMAX            s = softmax(z) over all experts   weight = scale * s, with `normalized` scale * s / (sum of s
  *   SIGMOID            s = 1 / (1 + e^-z)                over C + epsilon)
  *   SOFTMAX_OF_CHOSEN  s = softmax(z) over all experts   weight = scale * softmax(z) over C
+ *   SOFTMAX_OF_NEAR    s = softmax(z) over all experts   weight = scale * softmax(z) over N
+ *
+ * N is another set for each choice c: c and the experts e that were not chosen before it, as far as
+ * z[c] - z[e] <= margin * max(|z[e]|, z[c]) (SparseMixer, Liu et al. 2024, without its random draws). Such a router
+ * has no bias and no groups.
  *
  * The key of an expert is its logit, which orders experts as s does; with a bias it is s + bias (of SOFTMAX_OF_CHOSEN
  * z + bias), which decides the choice and nothing else. With `keys` it is what these say, and there are no bias and no

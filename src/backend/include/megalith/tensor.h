@@ -44,6 +44,7 @@ typedef enum mega_route_score {
     MEGA_ROUTE_SOFTMAX,           /* over all experts; the weights are the scores of the chosen ones */
     MEGA_ROUTE_SIGMOID,           /* of each expert by itself */
     MEGA_ROUTE_SOFTMAX_OF_CHOSEN, /* the weights are a softmax over the chosen experts, and sum to 1 */
+    MEGA_ROUTE_SOFTMAX_OF_NEAR,   /* each weight is a share of a softmax over the logits near the chosen one */
     MEGA_ROUTE_SCORE_COUNT
 } mega_route_score;
 enum { MEGA_ROUTE_EXPERTS = 2048 };
@@ -51,9 +52,10 @@ enum { MEGA_ROUTE_EXPERTS = 2048 };
 typedef struct mega_route_options {
     mega_route_score score;
     int64_t choices; /* experts of a token, 1 to all of them, of which there are at most MEGA_ROUTE_EXPERTS */
-    bool normalized; /* divide the weights by their sum plus epsilon; not with MEGA_ROUTE_SOFTMAX_OF_CHOSEN */
+    bool normalized; /* divide the weights by their sum plus epsilon; not with the last two scores */
     double epsilon;  /* 0 for Mixtral and Qwen, 1e-20 for DeepSeek-V3 and Megatron-core */
     double scale;    /* factor of the weights; 0: 1 */
+    double margin;   /* MEGA_ROUTE_SOFTMAX_OF_NEAR: how far a near logit may be, as a part of the larger of the two */
     int64_t groups; /* of experts; 0: none. A token chooses from `chosen_groups` of them, by the sum of the `group_best`
                         largest scores of each: 1 for DeepSeek-V2, 2 for DeepSeek-V3 */
     int64_t chosen_groups, group_best;

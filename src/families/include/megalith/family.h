@@ -82,6 +82,7 @@ typedef struct mega_family {
                                   blanks: " partial_rotary_factor " */
     double theta, fraction; /* class defaults; fraction 0: all channels */
     bool is_yarn;           /* the rotation is YaRN where config.json says none */
+    bool has_mscales;       /* LongRoPE has short_mscale and long_mscale in the place of attention_factor */
     bool is_own;            /* transformers has no such model */
     const char *const *ignored; /* patterns (mega_family_matches) of tensors that may be present and are not read */
     const char *other_heads;    /* pattern of tensors that a new classifier leaves unread; NULL: none */

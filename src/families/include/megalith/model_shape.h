@@ -73,6 +73,7 @@ typedef struct mega_experts_shape {
     int64_t group_best; /* the best experts of a group whose scores are its own; 0: as many as are chosen from one */
     double scale;       /* factor of the weights of the chosen experts; 0: 1 */
     double epsilon;     /* added to their sum where they are divided by it */
+    double margin;      /* MEGA_ROUTE_SOFTMAX_OF_NEAR: half of the margin of the op, as in config.json */
     double balance;  /* coefficient of the loss of balance, as in config.json; transformers adds it only if asked to */
     bool normalized; /* the weights of the chosen experts are divided by their sum */
     double jitter;   /* in training, of what router and experts read, as Mixtral; 0: none */
