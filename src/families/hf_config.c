@@ -103,6 +103,9 @@ static void refuse_quantized(hf_reader *r)
               method != NULL && strcmp(method, "mxfp4") == 0
                   ? "none: weights in F64, F32, BF16 or F16, which transformers makes of MXFP4: AutoModelForCausalLM."
                     "from_pretrained(FOLDER, quantization_config=Mxfp4Config(dequantize=True)).save_pretrained(NEW)"
+              : method != NULL && strcmp(method, "fp8") == 0
+                  ? "none: weights in F64, F32, BF16 or F16; of a DeepSeek in FP8, fp8_cast_bf16.py of its repository "
+                    "makes a folder of BF16 (then take quantization_config out of its config.json)"
                   : "none: weights in F64, F32, BF16 or F16");
 }
 

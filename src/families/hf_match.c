@@ -57,6 +57,12 @@ static bool is_same_experts(const mega_experts_shape *a, const mega_experts_shap
            a->jitter == b->jitter;
 }
 
+static bool is_same_latent(const mega_latent_shape *a, const mega_latent_shape *b)
+{
+    return a->q_rank == b->q_rank && a->kv_rank == b->kv_rank && a->own_dim == b->own_dim &&
+           a->rope_dim == b->rope_dim && a->value_dim == b->value_dim;
+}
+
 static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t)
 {
     const mega_network_shape *a = &s->net, *b = &t->net;
@@ -77,7 +83,8 @@ static bool is_same_network(const mega_model_shape *s, const mega_model_shape *t
            (a->kv_heads > 0 ? a->kv_heads : heads) == (b->kv_heads > 0 ? b->kv_heads : heads) &&
            (a->head_dim > 0 ? a->head_dim : width) == (b->head_dim > 0 ? b->head_dim : width) &&
            (a->positions != MEGA_POSITIONS_ROPE || is_same_rope(&a->rope, &b->rope)) &&
-           is_same_by_layer(a, b, s->num_layers) && is_same_experts(&a->experts, &b->experts, s->num_layers);
+           is_same_latent(&a->latent, &b->latent) && is_same_by_layer(a, b, s->num_layers) &&
+           is_same_experts(&a->experts, &b->experts, s->num_layers);
 }
 
 bool mega_family_can_hold(const mega_family *f, const mega_model_shape *shape)

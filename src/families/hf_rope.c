@@ -220,17 +220,22 @@ static void rope_take_fraction(hf_reader *r, const char *key, mega_rope_settings
 static void hf_rope_check(hf_reader *r, mega_model_shape *s)
 {
     mega_rope_settings *rope = &s->net.rope;
-    const int64_t head_dim = s->net.head_dim > 0 ? s->net.head_dim : s->heads > 0 ? s->hidden / s->heads : 0;
+    const int64_t of_latent = s->net.latent.rope_dim; /* of a head whose last channels alone are rotated */
+    const int64_t head_dim = of_latent > 0         ? of_latent
+                             : s->net.head_dim > 0 ? s->net.head_dim
+                             : s->heads > 0        ? s->hidden / s->heads
+                                                   : 0;
     const double share = rope->fraction > 0.0 ? rope->fraction : 1.0;
     const int64_t rotated = (int64_t)((double)head_dim * share);
     char expected[128];
     if (!(rope->theta > 0.0)) hf_refuse(r, "rope_theta", NULL, "a number above 0");
     if (share == 1.0 && head_dim > 0 && head_dim % 2 != 0) {
-        const bool is_said = json_object_get(r->json, "head_dim") != NULL;
+        const char *key = of_latent > 0 ? "qk_rope_head_dim" : "head_dim";
+        const bool is_said = of_latent > 0 || json_object_get(r->json, "head_dim") != NULL;
         snprintf(expected, sizeof expected, "heads of an even number of channels, which the rotation turns in pairs%s",
                  is_said ? "" : " (hidden_size divided by num_attention_heads)");
-        hf_refuse(r, is_said ? "head_dim" : "num_attention_heads",
-                  json_object_get(r->json, is_said ? "head_dim" : "num_attention_heads"), expected);
+        if (!is_said) key = "num_attention_heads";
+        hf_refuse(r, key, json_object_get(r->json, key), expected);
     } else if (share > 1.0 || rotated < 2 || rotated % 2 != 0) {
         snprintf(expected, sizeof expected, "a share of the %lld channels of a head that is an even number of them",
                  (long long)head_dim);

@@ -29,6 +29,7 @@ static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
     const mega_attention_rules *u = &s->rules;
     const mega_rope_shape *r = &a->rope;
     const mega_route_options *o = &a->route;
+    const mega_head_channels *h = &a->head_channels;
     const int64_t number[] = {
         a->site,          a->tanh_form,   a->activation, a->wide,        a->rows,         a->group,
         w->height,        w->width,       w->size,       w->stride,      w->padding,      s->batch,
@@ -37,7 +38,9 @@ static uint64_t hash_attributes(uint64_t hash, const op_attr *a)
         u->group,         r->heads,       r->head_dim,   r->rotated,     r->interleaved,  r->inverse,
         a->plus_one,      a->gate_second, s->keys,       s->is_ring,     u->bias_buckets, u->bias_distance,
         u->bias_one_side, o->score,       o->choices,    o->normalized,  o->groups,       o->chosen_groups,
-        o->group_best,    a->experts,     a->ranks,      a->round,       a->capacity,     a->by_position};
+        o->group_best,    a->experts,     a->ranks,      a->round,       a->capacity,     a->by_position,
+        h->from,          h->from_dim,    h->from_first, h->to,          h->to_dim,       h->to_first,
+        h->count};
     const double real[] = {a->eps,     a->p,     a->factor, s->scale, s->dropout, u->softcap, (double)r->factor,
                            o->epsilon, o->scale, a->limit,  a->alpha};
     if (r->frequency != NULL) hash = mega_hash64(hash, r->frequency, (size_t)(r->rotated / 2) * sizeof *r->frequency);

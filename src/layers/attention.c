@@ -23,6 +23,10 @@ static mega_tensor attention_layer(const mega_builder *b, const char *name, mega
     mega_builder_fail(b, attention_plan_make(b, name, o, channels, p));
     if (mega_graph_status(b->graph) != MEGA_OK) return mega_none();
     p->shape = attention_plan_shape(b, p);
+    if (o->latent != NULL) {
+        const mega_tensor context = attend(b, p, attention_latent_qkv(b, p, x));
+        return mega_row_linear(b, p->out_name, attention_latent_context(b, p, context), channels, o->out);
+    }
     const mega_attention_qkv qkv = p->is_apart ? project_apart(b, p, x) : project_together(b, p, x);
     const mega_tensor y = attend(b, p, rotate(b, p, norm_qk(b, p, qkv)));
     return p->keeps ? y : mega_row_linear(b, p->out_name, y, channels, o->out);
@@ -156,35 +160,41 @@ static mega_attention_qkv norm_qk(const mega_builder *b, const attention_plan *p
 
 /* ---- rotation ---- */
 
-static mega_attention_qkv rotate(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
+mega_tensor attention_rope(const mega_builder *b, const attention_plan *p, mega_tensor x, int64_t heads,
+                           int64_t head_dim)
 {
     const mega_rope *rope = p->o->rope;
     const int64_t generated = b->length > 0 ? b->length : b->cache;
     const int64_t positions = b->mode == MEGA_GENERATE ? generated : b->positions;
     double factor = 1.0;
     if (rope == NULL || rope->theta == 0.0 || mega_graph_status(b->graph) != MEGA_OK) return x;
-    float *frequency = mega_calloc((size_t)p->head_dim, sizeof *frequency);
-    mega_status st = frequency != NULL ? mega_rope_frequencies(rope, p->head_dim, positions, frequency, &factor)
+    float *frequency = mega_calloc((size_t)head_dim, sizeof *frequency);
+    mega_status st = frequency != NULL ? mega_rope_frequencies(rope, head_dim, positions, frequency, &factor)
                                        : MEGA_FAIL(MEGA_ERR_MEMORY, "no memory for the frequencies of a rope");
     if (st != MEGA_OK) {
         mega_error_prepend("layer \"%s\", %s", b->path, p->name);
         mega_builder_fail(b, st);
     } else {
         const mega_tensor at = layer_row_input(b, "position_ids");
-        const mega_attention_shape *a = &p->shape;
-        mega_rope_shape s = {.frequency = frequency,
-                             .heads = p->is_apart ? a->heads : a->heads + a->kv_heads,
-                             .head_dim = p->head_dim,
-                             .rotated = layer_rope_channels(rope, p->head_dim),
-                             .factor = (float)factor,
-                             .interleaved = rope->interleaved};
+        const mega_rope_shape s = {.frequency = frequency,
+                                   .heads = heads,
+                                   .head_dim = head_dim,
+                                   .rotated = layer_rope_channels(rope, head_dim),
+                                   .factor = (float)factor,
+                                   .interleaved = rope->interleaved};
         const mega_scope scope = mega_scope_enter(b->graph, "%s.rope", p->name);
-        x.q = mega_op_rope(b->graph, x.q, at, &s);
-        s.heads = a->kv_heads;
-        if (p->is_apart) x.k = mega_op_rope(b->graph, x.k, at, &s);
+        x = mega_op_rope(b->graph, x, at, &s);
         mega_scope_leave(b->graph, scope);
     }
     mega_free(frequency);
+    return x;
+}
+
+static mega_attention_qkv rotate(const mega_builder *b, const attention_plan *p, mega_attention_qkv x)
+{
+    const mega_attention_shape *a = &p->shape;
+    x.q = attention_rope(b, p, x.q, p->is_apart ? a->heads : a->heads + a->kv_heads, p->head_dim);
+    if (p->is_apart) x.k = attention_rope(b, p, x.k, a->kv_heads, p->head_dim);
     return x;
 }
 

@@ -96,6 +96,30 @@ static mega_status check_scores(const mega_builder *b, const attention_plan *p)
     return check_norms(b, p);
 }
 
+static mega_status check_latent(const mega_builder *b, const attention_plan *p)
+{
+    const mega_attention_options *o = p->o;
+    const mega_latent_options *l = o->latent;
+    if (l == NULL) return MEGA_OK;
+    const bool has_names = l->q_up != NULL && l->kv_down != NULL && l->kv_norm != NULL && l->kv_up != NULL &&
+                           (l->q_rank == 0 || (l->q_down != NULL && l->q_norm != NULL));
+    if (p->is_cross || o->qk_norm != MEGA_QK_NORM_NONE || o->num_kv_heads % o->num_heads != 0)
+        return LAYER_FAIL(MEGA_ERR_USAGE, b, p->name, "latent attention with %s; leave it out",
+                          p->is_cross                       ? "keys and values of another source"
+                          : o->qk_norm != MEGA_QK_NORM_NONE ? "norms of queries and keys"
+                                                            : "heads of keys that several heads read");
+    if (l->q_rank < 0 || l->kv_rank < 1 || l->own_dim < 1 || l->rope_dim < 1 || l->value_dim < 1 ||
+        l->value_dim > l->own_dim + l->rope_dim || o->head_dim != l->own_dim + l->rope_dim || !has_names)
+        return LAYER_FAIL(
+            MEGA_ERR_USAGE, b, p->name,
+            "latent attention of %lld and %lld channels, keys of %lld + %lld and values of %lld, heads of "
+            "%lld, names %s; expected 1 or more channels, heads as wide as keys, values that are not "
+            "wider, and all names",
+            (long long)l->q_rank, (long long)l->kv_rank, (long long)l->own_dim, (long long)l->rope_dim,
+            (long long)l->value_dim, (long long)o->head_dim, has_names ? "given" : "missing");
+    return MEGA_OK;
+}
+
 /* Checks the parts by which the caller names the tensors of Q, K and V in the file. */
 static mega_status check_parts(const mega_builder *b, const attention_plan *p)
 {
@@ -116,7 +140,7 @@ static mega_status check_parts(const mega_builder *b, const attention_plan *p)
 static mega_status check_apart(const mega_builder *b, const attention_plan *p)
 {
     const mega_param_options *w = &p->qkv.weight;
-    const bool is_always = p->is_cross || p->o->qk_norm != MEGA_QK_NORM_NONE;
+    const bool is_always = p->is_cross || p->o->latent != NULL || p->o->qk_norm != MEGA_QK_NORM_NONE;
     bool is_right = !p->is_apart || w->num_parts == 3 || (is_always && w->blocks <= 1);
     for (int i = 0; i < 3 && is_right && p->is_apart && w->num_parts == 3; i++)
         is_right =
@@ -199,11 +223,12 @@ mega_status attention_plan_make(const mega_builder *b, const char *name, const m
                             p->is_cross ? "mega_cross_attention" : "mega_self_attention");
     MEGA_TRY(check_heads(b, p));
     MEGA_TRY(check_scores(b, p));
+    MEGA_TRY(check_latent(b, p));
     p->heads = o->num_heads;
     p->kv_heads = o->num_kv_heads > 0 ? o->num_kv_heads : o->num_heads;
     p->head_dim = o->head_dim > 0 ? o->head_dim : channels / o->num_heads;
     p->holds_all_kv = p->kv_heads % b->layout->tp.size != 0;
-    p->is_apart = p->is_cross || p->holds_all_kv || o->qk_norm != MEGA_QK_NORM_NONE;
+    p->is_apart = p->is_cross || p->holds_all_kv || o->latent != NULL || o->qk_norm != MEGA_QK_NORM_NONE;
     if (o->qkv != NULL) p->qkv = *o->qkv;
     if (o->qkv_name != NULL) snprintf(p->qkv_name, sizeof p->qkv_name, "%s", o->qkv_name);
     else

@@ -27,5 +27,12 @@ mega_status attention_plan_make(const mega_builder *b, const char *name, const m
                                 int64_t channels, attention_plan *p);
 /* Returns the shape of attention over the heads of this rank. */
 mega_attention_shape attention_plan_shape(const mega_builder *b, const attention_plan *p);
+/* Rotates the first `heads` heads, of head_dim channels, of each row of x, if the options have a rotation. */
+mega_tensor attention_rope(const mega_builder *b, const attention_plan *p, mega_tensor x, int64_t heads,
+                           int64_t head_dim);
+/* latent.c: queries, keys and values of latent attention, rotated, as wide as a head of queries; values are followed by
+ * zeros, which attention_latent_context takes off what attention returns. */
+mega_attention_qkv attention_latent_qkv(const mega_builder *b, const attention_plan *p, mega_tensor x);
+mega_tensor attention_latent_context(const mega_builder *b, const attention_plan *p, mega_tensor context);
 
 #endif

@@ -140,6 +140,24 @@ static mega_qk_norm query_norm_of(const mega_transformer *m)
     return kind[m->net.query_norm];
 }
 
+static mega_latent_options latent_of(const mega_transformer *m)
+{
+    const mega_latent_shape *l = &m->net.latent;
+    const mega_family_names *n = block_names(m);
+    return (mega_latent_options){.q_rank = l->q_rank,
+                                 .kv_rank = l->kv_rank,
+                                 .own_dim = l->own_dim,
+                                 .rope_dim = l->rope_dim,
+                                 .value_dim = l->value_dim,
+                                 .norm_epsilon = 1e-6, /* of these norms in transformers, whatever config.json says */
+                                 .q_down = n->q_down,
+                                 .q_norm = n->q_latent_norm,
+                                 .q_up = l->q_rank > 0 ? n->q_up : n->q,
+                                 .kv_down = n->kv_down,
+                                 .kv_norm = n->kv_latent_norm,
+                                 .kv_up = n->kv_up};
+}
+
 static mega_tensor block_attention(const mega_builder *b, const mega_transformer *m, mega_tensor x)
 {
     const mega_network_shape *net = &m->net;
@@ -150,7 +168,8 @@ static mega_tensor block_attention(const mega_builder *b, const mega_transformer
     qkv_files files;
     char qkv_name[MEGA_PATH], out_name[MEGA_PATH];
     mega_rope rope = rope_of(m);
-    place_qkv(m, &qkv.weight, &files);
+    const mega_latent_options latent = latent_of(m);
+    if (net->latent.kv_rank == 0) place_qkv(m, &qkv.weight, &files);
     snprintf(qkv_name, sizeof qkv_name, "%s.%s", n->attention, n->qkv);
     snprintf(out_name, sizeof out_name, "%s.%s", n->attention, n->out);
     if (has_window && net->window_theta > 0.0) { /* layers with a window have a rotation of their own */
@@ -177,7 +196,8 @@ static mega_tensor block_attention(const mega_builder *b, const mega_transformer
                                       .qkv = &qkv,
                                       .out = &out,
                                       .qkv_name = qkv_name,
-                                      .out_name = out_name};
+                                      .out_name = out_name,
+                                      .latent = net->latent.kv_rank > 0 ? &latent : NULL};
     return mega_self_attention(b, n->attention, x, &o);
 }
 

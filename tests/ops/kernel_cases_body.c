@@ -98,6 +98,27 @@ static void check_rope(mega_dtype type, int64_t rows, int64_t cols)
     }
 }
 
+/* The same number of heads on both sides, one head for all, and a sum of heads; channels at begin, middle and end. */
+static void check_head_channels(mega_dtype type, int64_t rows, int64_t cols)
+{
+    for (int form = 0; form < 3; form++) {
+        const int64_t heads = 2 + cols % 3, count = 1 + cols % 40;
+        check k = check_begin("head_channels", type, "%lld rows, %lld channels, form %d", (long long)rows,
+                              (long long)count, form);
+        mega_head_channels_args a = {.rows = rows,
+                                     .part = {.from = form == 1 ? 1 : heads,
+                                              .from_dim = count + 5,
+                                              .from_first = form * 2,
+                                              .to = form == 2 ? 1 : heads,
+                                              .to_dim = count + 3,
+                                              .to_first = 3 - form,
+                                              .count = count}};
+        a.y = check_output_add(&k, "y", type, rows * a.part.to * a.part.to_dim);
+        a.x = check_input(&k, type, rows * a.part.from * a.part.from_dim);
+        check_run(&k, &mega_plain_head_channels, &mega_cpu_head_channels, &a, &a.head);
+    }
+}
+
 static void check_glu(mega_dtype type, int64_t rows, int64_t cols)
 {
     for (int form = 2 * MEGA_ACT_GELU_TANH; form <= 2 * MEGA_ACT_IDENTITY + 1; form++) {

@@ -27,6 +27,7 @@
  *   stacked  the same without biases of experts, and with the weights of phimoe
  *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all;
  *            Sinkhorn's iterations choose; dropout
+ *   latent   model/block.c with what deepseek_v3 has: latent attention, groups of experts chosen by sigmoids; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
@@ -82,6 +83,7 @@ static const struct {
               {"gpt_oss", NULL, 0, false, &gpt_oss, STACKS},
               {"stacked", NULL, 0, false, &stacked, STACKS},
               {"residual", NULL, 0, false, &residual, STACKS},
+              {"latent", NULL, 0, false, &latent, STACKS},
               {"bert", NULL, 0, false, &bert, ENCODER},
               {"t5", NULL, 0, false, &t5, T5},
               {"umt5", NULL, 0, false, &umt5, FOUR_RANKS},
@@ -271,6 +273,7 @@ static mega_transformer gpt_of_setting(const setting *s, bool alone)
     mega_transformer gpt = engine_run_gpt();
     gpt.num_layers = 4;
     if (models[s->model].net != NULL) gpt.net = *models[s->model].net;
+    if (gpt.net.head_dim > 0) gpt.head_dim = gpt.net.head_dim;
     if (has_experts(s)) gpt.router = (mega_router_training){.balance = 0.1, .z = 0.01, .group = GROUP, .jitter = 0.1};
     gpt.router.sinkhorn = models[s->model].net == &residual;
     if (models[s->model].net == &experts) {

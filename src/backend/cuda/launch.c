@@ -37,6 +37,7 @@ CALL(convert, mega_convert_args)
 }
 
 ONE(rope, mega_rope_args, by_rows(TYPED(rope), a->rows))
+ONE(head_channels, mega_head_channels_args, by_rows(TYPED(head_channels), a->rows))
 ONE(embedding, mega_embedding_args, elements(TYPED(embedding), a->rows, a->cols))
 
 CALL(embedding_grad, mega_embedding_grad_args)
@@ -462,6 +463,7 @@ static const mega_cuda_kernel kernels[MEGA_KERNEL_COUNT] = {
     ROW(mul),
     ROW(convert),
     ROW(rope),
+    ROW(head_channels),
     ROW(embedding),
     ROW(embedding_grad),
     ROW(gemm),

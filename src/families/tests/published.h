@@ -244,5 +244,18 @@ static const published_folder published[] = {
      "'resid_pdrop':0.1,'scale_attention_softmax_in_fp32':true,'scale_attn_weights':true," SUMMARY ","
      "'validate_runner_input':true,'vocab_size':49152," FROM("4.28.1") "}",
      16, 1},
+    {"DeepSeek-V3, of 16 bits",
+     "{'architectures':['DeepseekV3ForCausalLM'],'attention_bias':false,'attention_dropout':0.0,"
+     "'auto_map':{'AutoConfig':'configuration_deepseek.DeepseekV3Config'},'bos_token_id':0,'eos_token_id':1,"
+     "'ep_size':1,'first_k_dense_replace':3,'hidden_act':'silu','hidden_size':7168,'initializer_range':0.02,"
+     "'intermediate_size':18432,'kv_lora_rank':512,'max_position_embeddings':163840,'model_type':'deepseek_v3',"
+     "'moe_intermediate_size':2048,'moe_layer_freq':1,'n_group':8,'n_routed_experts':256,'n_shared_experts':1,"
+     "'norm_topk_prob':true,'num_attention_heads':128,'num_experts_per_tok':8,'num_hidden_layers':61,"
+     "'num_key_value_heads':128,'num_nextn_predict_layers':1,'q_lora_rank':1536,'qk_nope_head_dim':128,"
+     "'qk_rope_head_dim':64,'rms_norm_eps':1e-06,'rope_scaling':{'beta_fast':32,'beta_slow':1,'factor':40,'mscale':1.0,"
+     "'mscale_all_dim':1.0,'original_max_position_embeddings':4096,'type':'yarn'},'rope_theta':10000,"
+     "'routed_scaling_factor':2.5,'scoring_func':'sigmoid','tie_word_embeddings':false,'topk_group':4,"
+     "'topk_method':'noaux_tc','v_head_dim':128,'vocab_size':129280," FROM("4.33.1") "}",
+     128, 128},
 };
 #endif

@@ -5,6 +5,7 @@
 #include "published.h"
 
 #include "megalith/json.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,13 @@ static json_t *small(const mega_family *f)
                  {"num_experts_per_tok", 2},
                  {"moe_intermediate_size", 16},
                  {"n_routed_experts", 24},
+                 {"n_group", 3},
+                 {"topk_group", 2},
+                 {"q_lora_rank", 20},
+                 {"kv_lora_rank", 14},
+                 {"qk_nope_head_dim", 10},
+                 {"qk_rope_head_dim", 6},
+                 {"v_head_dim", 8},
                  {"shared_expert_intermediate_size", 24},
                  {"original_max_position_embeddings", 64}};
     json_t *json = json_object();
@@ -225,6 +233,9 @@ static void four_bits_are_refused_with_the_way_out(void **state)
     refused(parse("{\"model_type\": \"gpt_oss\", \"quantization_config\": {\"quant_method\": \"mxfp4\"}}", &s),
             MEGA_ERR_UNSUPPORTED, "1 setting that", "quantization_config: found {\"quant_method\":\"mxfp4\"}",
             "Mxfp4Config(dequantize=True)).save_pretrained(NEW)");
+    refused(parse("{\"model_type\": \"deepseek_v3\", \"quantization_config\": {\"quant_method\": \"fp8\"}}", &s),
+            MEGA_ERR_UNSUPPORTED, "1 setting that", "quantization_config: found {\"quant_method\":\"fp8\"}",
+            "fp8_cast_bf16.py");
     need(parse("{\"model_type\": \"gpt_oss\"}", &s));
     assert_true(s.net.rope.scaling == MEGA_ROPE_YARN && s.net.rope.factor == 32.0 && s.net.rope.no_truncate);
     assert_true(mega_shape_bit(s.net.windowed, 0) && !mega_shape_bit(s.net.windowed, 1) && s.net.window_left == 127);
@@ -233,6 +244,29 @@ static void four_bits_are_refused_with_the_way_out(void **state)
     char *text = text_of(&s);
     assert_non_null(strstr(text, "\"rope_scaling\": {\"rope_type\": \"default\"}"));
     mega_free(text);
+}
+
+/* YaRN's second factor counts twice in the scores; keys of other programs say what the model is, or nothing. */
+static void latent_attention_of_deepseek(void **state)
+{
+    (void)state;
+    mega_model_shape s;
+    need(parse(
+        "{\"model_type\": \"deepseek_v3\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"mscale\": 1.0, "
+        "\"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 4096}}",
+        &s));
+    assert_int_equal(s.net.head_dim, 192);
+    assert_true(fabs(s.net.attention_scale - 0.13523377) < 1e-8);
+    need(parse("{\"model_type\": \"deepseek_v3\", \"q_lora_rank\": null, \"head_dim\": 64, \"qk_head_dim\": 192}", &s));
+    assert_true(s.net.latent.q_rank == 0 && s.net.latent.kv_rank == 512 && s.net.attention_scale == 0.0);
+    char *text = text_of(&s);
+    assert_non_null(strstr(text, "\"q_lora_rank\": null"));
+    mega_free(text);
+    refused(parse("{\"model_type\": \"deepseek_v3\", \"num_key_value_heads\": 8, \"v_head_dim\": 256}", &s),
+            MEGA_ERR_UNSUPPORTED, "2 settings that", "num_key_value_heads: found 8, expected 128, or no such key",
+            "v_head_dim: found 256, expected at most 192, qk_nope_head_dim + qk_rope_head_dim");
+    refused(parse("{\"model_type\": \"deepseek_v3\", \"qk_rope_head_dim\": 63}", &s), MEGA_ERR_UNSUPPORTED,
+            "qk_rope_head_dim: found 63, expected heads of an even number of channels");
 }
 
 static void unknown_keys_are_refused_by_name(void **state)
@@ -418,6 +452,7 @@ int main(void)
         cmocka_unit_test(every_family_is_written_as_it_was_read),
         cmocka_unit_test(phimoe_has_one_mscale),
         cmocka_unit_test(every_key_counts),
+        cmocka_unit_test(latent_attention_of_deepseek),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
         cmocka_unit_test(four_bits_are_refused_with_the_way_out),
         cmocka_unit_test(zero_is_refused_where_it_is_no_value),

@@ -332,6 +332,19 @@ static void rope_interleaved(sketch *k)
     rope_of(k, true);
 }
 
+/* Keys of two heads of five channels: three of each head's own, and two that all heads share, which a sum of the heads
+ * before has. */
+static void head_channels(sketch *k)
+{
+    const mega_head_channels own = {.from = 2, .from_dim = 7, .from_first = 1, .to = 2, .to_dim = 5, .count = 3};
+    const mega_head_channels sum = {.from = 2, .from_dim = 7, .from_first = 4, .to = 1, .to_dim = 3, .count = 3};
+    const mega_head_channels shared = {
+        .from = 1, .from_dim = 3, .from_first = 1, .to = 2, .to_dim = 5, .to_first = 3, .count = 2};
+    const mega_tensor x = differentiable(k, "qkv", "d_qkv", 2 * 7);
+    const mega_tensor one = mega_op_head_channels(k->g, x, &sum);
+    result(k, mega_op_add(k->g, mega_op_head_channels(k->g, x, &own), mega_op_head_channels(k->g, one, &shared)));
+}
+
 static void collectives(sketch *k)
 {
     const mega_tensor x = mega_op_copy_to_group(k->g, k->x, &k->two);

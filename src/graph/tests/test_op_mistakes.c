@@ -221,6 +221,18 @@ static void rope_of_odd_channels(const operands *o)
     mega_op_rope(o->g, o->x, o->labels, &s);
 }
 
+static void heads_of_other_numbers(const operands *o)
+{
+    const mega_head_channels p = {.from = 3, .from_dim = 1, .to = 2, .to_dim = 1, .count = 1};
+    mega_op_head_channels(o->g, o->x, &p);
+}
+
+static void channels_that_no_head_has(const operands *o)
+{
+    const mega_head_channels p = {.from = 1, .from_dim = 3, .from_first = 2, .to = 1, .to_dim = 2, .count = 2};
+    mega_op_head_channels(o->g, o->x, &p);
+}
+
 static void rope_of_other_rows(const operands *o)
 {
     static const float frequency[1] = {1};
@@ -469,6 +481,8 @@ static const struct mistake {
     {"attention_of_endless_ring", attention_of_endless_ring, "a ring of 20 positions for 12 new rows and no window"},
     {"attention_of_no_table", attention_of_no_table, "32 buckets of relative positions up to distance 128, without"},
     {"rope_of_odd_channels", rope_of_odd_channels, "3 of the 3 channels of 1 heads in rows of 3"},
+    {"heads_of_other_numbers", heads_of_other_numbers, "of 3 heads of 1, in rows of 3, to 0 on of 2 heads of 1"},
+    {"channels_that_no_head_has", channels_that_no_head_has, "2 channels from 2 on of 1 heads of 3"},
     {"rope_of_other_rows", rope_of_other_rows, "positions is labels [12] i32; expected [3] i32"},
     {"choices_of_one_row", choices_of_one_row, "choice is labels [12] i32; expected 2 dimensions"},
     {"exchange_of_uneven_rows", exchange_of_uneven_rows, "x has 12 rows for 5 ranks; expected a multiple of them"},

@@ -58,6 +58,7 @@ static const op_case cases[] = {
     {"rms_norm_over_plus_one", rms_norm_over_plus_one, true, false, true, false},
     {"rope", rope, true, false, false, false},
     {"rope_interleaved", rope_interleaved, true, false, false, false},
+    {"head_channels", head_channels, true, false, false, false},
     {"collectives", collectives, true, false, true, false},
     {"head_in_chunks", head_in_chunks, true, true, true, false},
     {"head_per_token", head_per_token, true, true, true, false},

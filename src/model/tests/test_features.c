@@ -21,6 +21,10 @@ enum { BATCH = 2, LENGTH = 12 };
 #define GRANITE                                                                             \
     "\"num_local_experts\": 3, \"num_experts_per_tok\": 2, \"embedding_multiplier\": 2.0, " \
     "\"attention_multiplier\": 0.5, \"residual_multiplier\": 0.5, \"logits_scaling\": 0.25, "
+#define LATENT                                                                                   \
+    "\"kv_lora_rank\": 6, \"qk_nope_head_dim\": 4, \"qk_rope_head_dim\": 4, \"v_head_dim\": 6, " \
+    "\"first_k_dense_replace\": 1, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 12, "  \
+    "\"n_routed_experts\": 6, \"n_group\": 2, \"topk_group\": 1, \"intermediate_size\": 20, "
 #define WINDOWS  "\"sliding_window\": 4, "
 #define BY_LAYER "\"layer_types\": [\"sliding_attention\", \"full_attention\"], "
 #define TWO      "2.0, 3.0, 5.0, 9.0"
@@ -45,6 +49,7 @@ static const struct model {
     {"granitemoeshared", SIZES GRANITE "\"shared_intermediate_size\": 14, "},
     {"glm4_moe", SIZES "\"n_routed_experts\": 6, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 12, "
                        "\"n_group\": 3, \"topk_group\": 2, \"routed_scaling_factor\": 1.5, \"use_qk_norm\": true, "},
+    {"deepseek_v3", NO_HEAD_DIM LATENT "\"q_lora_rank\": 10, "},
     {"gpt_oss", SIZES WINDOWS "\"num_local_experts\": 3, \"num_experts_per_tok\": 2, \"swiglu_limit\": 0.05, "
                               "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100.0}, "},
     {"olmoe", NO_HEAD_DIM EXPERTS "\"intermediate_size\": 20, \"num_key_value_heads\": 1, "},

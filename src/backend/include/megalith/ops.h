@@ -21,6 +21,7 @@
 #include "megalith/ops_attention.h"
 #include "megalith/ops_elementwise.h"
 #include "megalith/ops_experts.h"
+#include "megalith/ops_heads.h"
 #include "megalith/ops_image.h"
 #include "megalith/ops_linear.h"
 #include "megalith/ops_loss.h"
@@ -35,11 +36,11 @@
 #define MEGA_OPS(X) \
     MEGA_OPS_ROWS(X) MEGA_OPS_NORM(X) MEGA_OPS_LINEAR(X) MEGA_OPS_ELEMENTWISE(X) \
     MEGA_OPS_ATTENTION(X) MEGA_OPS_ROPE(X) MEGA_OPS_WIDE_NORM(X) MEGA_OPS_IMAGE(X) MEGA_OPS_LOSS(X) \
-    MEGA_OPS_ROUTE(X) MEGA_OPS_EXPERTS(X)
+    MEGA_OPS_ROUTE(X) MEGA_OPS_EXPERTS(X) MEGA_OPS_HEADS(X)
 #define MEGA_OPS_KERNELS(X) \
     MEGA_KERNELS_ROWS(X) MEGA_KERNELS_NORM(X) MEGA_KERNELS_LINEAR(X) MEGA_KERNELS_ELEMENTWISE(X) \
     MEGA_KERNELS_ATTENTION(X) MEGA_KERNELS_ROPE(X) MEGA_KERNELS_WIDE_NORM(X) MEGA_KERNELS_IMAGE(X) MEGA_KERNELS_LOSS(X) \
-    MEGA_KERNELS_ROUTE(X) MEGA_KERNELS_EXPERTS(X)
+    MEGA_KERNELS_ROUTE(X) MEGA_KERNELS_EXPERTS(X) MEGA_KERNELS_HEADS(X)
 /* clang-format on */
 
 #endif

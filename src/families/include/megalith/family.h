@@ -49,8 +49,10 @@ typedef struct mega_family_names {
     const char *after_1, *after_2;        /* of the outputs of attention and MLP */
     const char *attention, *qkv, *out;    /* qkv and out follow `attention` after a dot */
     mega_qkv_order qkv_order;
-    const char *q, *k, *v;                       /* MEGA_QKV_THREE: tensors in the file, without ".weight" */
-    const char *q_norm, *k_norm;                 /* follow `attention` */
+    const char *q, *k, *v;       /* MEGA_QKV_THREE: tensors in the file, without ".weight" */
+    const char *q_norm, *k_norm; /* follow `attention` */
+    /* Latent attention: after the path of the layer. Without q_down, q is the tensor of queries. */
+    const char *q_down, *q_latent_norm, *q_up, *kv_down, *kv_latent_norm, *kv_up;
     const char *up, *down, *gate_file, *up_file; /* gated: `up` holds gate and up, from these two tensors (without
                                                     ".weight") or, NULL, from one tensor of its own name */
     /* Experts; # is the number of one. The two below are files of `expert_up`, without ".weight". */

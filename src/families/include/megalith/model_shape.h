@@ -80,6 +80,11 @@ typedef struct mega_experts_shape {
     uint64_t dense[MEGA_SHAPE_LAYERS / 64]; /* bit i: layer i has an MLP, of ffn_hidden */
 } mega_experts_shape;
 
+/* Latent attention (mega_latent_options); kv_rank 0: none. */
+typedef struct mega_latent_shape {
+    int64_t q_rank, kv_rank, own_dim, rope_dim, value_dim;
+} mega_latent_shape;
+
 typedef struct mega_network_shape {
     const struct mega_family *family; /* names of the tensors; NULL: gpt2 */
 
@@ -98,6 +103,7 @@ typedef struct mega_network_shape {
     double attention_softcap, logit_softcap; /* 0: none */
     bool sinks;                              /* each head has a score without a value in its softmaxes */
     mega_query_norm query_norm;
+    mega_latent_shape latent;
     bool no_qkv_bias, no_out_bias, no_mlp_bias;
 
     bool rms, norm_plus_one, norm_no_bias, norm_no_weight;

@@ -140,6 +140,20 @@ typedef enum mega_qk_norm {
     MEGA_QK_NORM_ALL   /* over all heads together, of all ranks of tp */
 } mega_qk_norm;
 
+/* Latent attention (DeepSeek-AI 2024). A linear layer of a token gives kv_rank channels, from which, after an RMS norm,
+ * another computes own_dim channels of the keys and the values of each head, and rope_dim channels more, which are
+ * rotated and which the keys of all heads end with. Queries are as wide as keys; the last channels of each head are
+ * rotated. Values have value_dim channels, at most as many. A cache holds keys and values of all heads, each as wide as
+ * a key. Names follow the path of the builder. */
+typedef struct mega_latent_options {
+    int64_t q_rank; /* queries are computed from so many channels, after an RMS norm; 0: from the token */
+    int64_t kv_rank, own_dim, rope_dim, value_dim;
+    double norm_epsilon;
+    /* q_down [q_rank, C] and kv_down [kv_rank + rope_dim, C] have a bias if qkv of the options has; q_up [heads *
+     * (own_dim + rope_dim), q_rank or C] and kv_up [heads * (own_dim + value_dim), kv_rank] have none. */
+    const char *q_down, *q_norm, *q_up, *kv_down, *kv_norm, *kv_up;
+} mega_latent_options;
+
 typedef struct mega_attention_options {
     int64_t num_heads;    /* number of heads of the whole model */
     int64_t num_kv_heads; /* of the whole model, a divisor of num_heads; 0 means num_heads */
@@ -171,6 +185,7 @@ typedef struct mega_attention_options {
     const mega_linear_options *qkv, *out;  /* options of the two projections; the parts of qkv are Q, K and V in this
                                              order: num_heads * head_dim rows, then twice num_kv_heads * head_dim */
     const char *qkv_name, *out_name;       /* NULL means NAME.c_attn and NAME.c_proj */
+    const mega_latent_options *latent;     /* in the place of Q, K and V; needs head_dim, own_dim + rope_dim of it */
 } mega_attention_options;
 
 /* Returns the table of biases NAME.weight [buckets, num_heads] (Raffel et al. 2020), whose columns are cut over tp like
