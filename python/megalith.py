@@ -1733,6 +1733,23 @@ MEGA_QK_NORM_HEAD = 1
 MEGA_QK_NORM_ALL = 2
 
 
+class mega_latent_options(_Struct):
+    _fields_ = [
+        ("q_rank", c_int64),
+        ("kv_rank", c_int64),
+        ("own_dim", c_int64),
+        ("rope_dim", c_int64),
+        ("value_dim", c_int64),
+        ("norm_epsilon", c_double),
+        ("q_down", c_char_p),
+        ("q_norm", c_char_p),
+        ("q_up", c_char_p),
+        ("kv_down", c_char_p),
+        ("kv_norm", c_char_p),
+        ("kv_up", c_char_p),
+    ]
+
+
 class mega_attention_options(_Struct):
     _fields_ = [
         ("num_heads", c_int64),
@@ -1762,6 +1779,7 @@ class mega_attention_options(_Struct):
         ("out", POINTER(mega_linear_options)),
         ("qkv_name", c_char_p),
         ("out_name", c_char_p),
+        ("latent", POINTER(mega_latent_options)),
     ]
 
 
