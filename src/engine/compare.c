@@ -82,7 +82,24 @@ static mega_status compare_order(const mega_engine *e, engine_stage *s, const me
     mega_order order = {.item = NULL};
     if (s->slot == NULL) return MEGA_OK;
     mega_status st = stage_list(s, pass, passes, &order);
+    if (st == MEGA_OK) st = stage_list_end(s, &order);
     if (!s->forward_only && e->update != NULL) mega_update_list(e->update, &order);
+    if (st == MEGA_OK) st = mega_order_check(&order, e->layout->pp.comm);
+    mega_order_fini(&order);
+    return st;
+}
+
+/* The same for a generation: a run begins while messages of those before it are on their way. */
+static mega_status compare_order_of_generation(mega_engine *e, const mega_schedule_pass *pass, int64_t passes)
+{
+    static const engine_kind run[] = {ENGINE_PREFILL, ENGINE_DECODE, ENGINE_DECODE, ENGINE_PREFILL};
+    mega_order order = {.item = NULL};
+    mega_status st = MEGA_OK;
+    if (e->runs.stage[ENGINE_PREFILL].slot == NULL) return MEGA_OK;
+    for (size_t i = 0; i < sizeof run / sizeof *run && st == MEGA_OK; i++)
+        st = stage_list(&e->runs.stage[run[i]], pass, passes, &order);
+    for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS && st == MEGA_OK; k++)
+        st = stage_list_end(&e->runs.stage[k], &order);
     if (st == MEGA_OK) st = mega_order_check(&order, e->layout->pp.comm);
     mega_order_fini(&order);
     return st;
@@ -101,13 +118,21 @@ static mega_status compare_training(mega_engine *e, mega_schedule_pass *schedule
     return compare_order(e, &e->programs.stage, schedule, passes);
 }
 
-static mega_status compare_runs(mega_engine *e, mega_schedule_pass *schedule, const mega_pipeline *p)
+static mega_status compare_evaluation(mega_engine *e, mega_schedule_pass *schedule, const mega_pipeline *p)
 {
     const int64_t passes = p->micro_batches * p->chunks;
     mega_schedule_forward(p->stages, p->chunks, p->micro_batches, schedule);
-    for (engine_kind k = ENGINE_EVALUATE; k < ENGINE_KINDS; k++)
-        if (engine_program_of(&e->programs.chunk[0], k) != NULL) MEGA_TRY(engine_compare_links(e, schedule, passes, k));
+    if (engine_program_of(&e->programs.chunk[0], ENGINE_EVALUATE) != NULL)
+        MEGA_TRY(engine_compare_links(e, schedule, passes, ENGINE_EVALUATE));
     return compare_order(e, &e->programs.evaluate_stage, schedule, passes);
+}
+
+static mega_status compare_generation(mega_engine *e, mega_schedule_pass *schedule)
+{
+    const int64_t passes = engine_schedule_run(e, ENGINE_DECODE, schedule); /* a prefill has the same */
+    for (engine_kind k = ENGINE_PREFILL; k < ENGINE_KINDS; k++)
+        if (engine_program_of(&e->programs.chunk[0], k) != NULL) MEGA_TRY(engine_compare_links(e, schedule, passes, k));
+    return compare_order_of_generation(e, schedule, passes);
 }
 
 /* schedule: buffer for that of one stage. */
@@ -117,19 +142,48 @@ static mega_status compare_all(mega_engine *e, mega_schedule_pass *schedule, con
     const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->edp, &l->dp};
     for (size_t i = 0; i < sizeof axis / sizeof *axis; i++) MEGA_TRY(compare_programs(e, axis[i]->comm));
     if (e->programs.train != NULL) MEGA_TRY(compare_training(e, schedule, p));
-    return compare_runs(e, schedule, p);
+    MEGA_TRY(compare_evaluation(e, schedule, p));
+    return e->options.generate ? compare_generation(e, schedule) : MEGA_OK;
+}
+
+static mega_pipeline pipeline_of_steps(const mega_engine *e)
+{
+    return engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
+}
+
+static mega_status schedule_open(const mega_engine *e, mega_schedule_pass **out)
+{
+    const mega_pipeline steps = pipeline_of_steps(e),
+                        runs = engine_pipeline(e, engine_micro_batches_of(&e->options, ENGINE_DECODE));
+    const int64_t of_steps = mega_schedule_length(&steps), of_runs = mega_schedule_length(&runs),
+                  most = of_steps > of_runs ? of_steps : of_runs;
+    *out = mega_malloc((size_t)most * sizeof **out);
+    return *out != NULL ? MEGA_OK
+                        : MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps", (long long)most);
 }
 
 mega_status mega_engine_compare_ranks(mega_engine *e)
 {
     MEGA_TRY(engine_check_given(e, "mega_engine_compare_ranks", "e", e));
-    const mega_pipeline p = engine_pipeline(e, e->options.batch.global_batch / e->options.batch.micro_step);
-    mega_schedule_pass *schedule = mega_malloc((size_t)mega_schedule_length(&p) * sizeof *schedule);
-    mega_status st = schedule != NULL ? MEGA_OK
-                                      : MEGA_FAIL(MEGA_ERR_MEMORY, "comparison of ranks: no memory for %lld steps",
-                                                  (long long)mega_schedule_length(&p));
-    st = engine_begin_call(e, st);
+    const mega_pipeline p = pipeline_of_steps(e);
+    mega_schedule_pass *schedule;
+    mega_status st = engine_begin_call(e, schedule_open(e, &schedule));
     if (st == MEGA_OK) st = compare_all(e, schedule, &p);
     mega_free(schedule);
     return st;
+}
+
+mega_status engine_compare_training(mega_engine *e)
+{
+    const mega_layout *l = e->layout;
+    const mega_axis *const axis[] = {&l->tp, &l->cp, &l->ep, &l->edp, &l->dp};
+    const mega_pipeline p = pipeline_of_steps(e);
+    mega_schedule_pass *schedule;
+    mega_status st = engine_agree(e, schedule_open(e, &schedule));
+    for (size_t i = 0; i < sizeof axis / sizeof *axis; i++)
+        for (int c = 0; c < e->programs.chunks && st == MEGA_OK; c++)
+            st = engine_agree(e, mega_program_compare_collectives(e->programs.chunk[c].train, axis[i]->comm));
+    if (st == MEGA_OK) st = compare_training(e, schedule, &p);
+    mega_free(schedule);
+    return engine_agree(e, st);
 }

@@ -13,6 +13,10 @@ void engine_forget_setup(mega_engine *e);
 mega_status engine_compare_links(const mega_engine *e, const mega_schedule_pass *step, int64_t steps, engine_kind kind);
 /* compare.c. Collective over the world. Checks that all ranks have the same model. */
 mega_status engine_compare_models(const mega_engine *e);
+/* Collective over the world. What mega_engine_compare_ranks does for a step, with the training programs in place. */
+mega_status engine_compare_training(mega_engine *e);
+/* run.c. Writes the passes of a run forward, each micro-batch in a slot of its own, and returns their number. */
+int64_t engine_schedule_run(const mega_engine *e, engine_kind kind, mega_schedule_pass *out);
 /* recompute.c. engine_override_recompute writes what the options say into the model. engine_choose_regions is
  * collective over the world, if ranks run: it meets a budget. */
 void engine_override_recompute(const mega_engine_options *o, mega_model *m);

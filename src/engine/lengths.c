@@ -229,7 +229,8 @@ mega_status engine_set_length(mega_engine *e)
     const int64_t positions = engine_length_of(e, e->progress.iteration + 1);
     if (positions == e->lengths.positions) return MEGA_OK;
     engine_record_phase(e, "building the programs of another length", -1);
-    const mega_status st = engine_agree(e, set_length(e, positions));
+    mega_status st = engine_agree(e, set_length(e, positions));
+    if (st == MEGA_OK && positions != e->options.seq) st = engine_compare_training(e);
     if (st != MEGA_OK) return_to_whole(e); /* on all ranks: the next step tries again */
     mega_memory_trim();
     return st;

@@ -141,16 +141,22 @@ static engine_stage *run_stage_of(mega_engine *e, engine_kind kind)
     return kind == ENGINE_EVALUATE ? &e->programs.evaluate_stage : &e->runs.stage[kind];
 }
 
+int64_t engine_schedule_run(const mega_engine *e, engine_kind kind, mega_schedule_pass *out)
+{
+    const int64_t micro_batches = engine_micro_batches_of(&e->options, kind),
+                  count = micro_batches * e->programs.chunks;
+    mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, out);
+    for (int64_t i = 0; i < count; i++) out[i].slot = out[i].micro_batch;
+    return count;
+}
+
 /* Runs the micro-batches through the chunks of this stage, each in a slot of its own. If `loads` is false, the batch is
  * not valid: the programs keep the inputs of an earlier run, and their outputs mean nothing. */
 static mega_status run_all_chunks(mega_engine *e, mega_run program, bool loads)
 {
     const engine_kind kind = run_kind_of(program);
     engine_stage *s = run_stage_of(e, kind);
-    const int64_t micro_batches = engine_micro_batches_of(&e->options, kind),
-                  count = micro_batches * e->programs.chunks;
-    mega_schedule_forward(e->layout->pp.size, e->programs.chunks, micro_batches, e->programs.schedule);
-    for (int64_t i = 0; i < count; i++) e->programs.schedule[i].slot = e->programs.schedule[i].micro_batch;
+    const int64_t count = engine_schedule_run(e, kind, e->programs.schedule);
     MEGA_TRY(stage_begin(s, e->programs.schedule, count));
     for (int64_t i = 0; i < count; i++) {
         const mega_schedule_pass *x = &e->programs.schedule[i];

@@ -192,7 +192,14 @@ mega_status stage_list(engine_stage *s, const mega_schedule_pass *pass, int64_t 
         st = stage_before(s, &pass[i]);
         if (st == MEGA_OK) st = stage_after(s, &pass[i]);
     }
-    if (st == MEGA_OK) st = stage_end(s);
+    s->order = NULL;
+    return st;
+}
+
+mega_status stage_list_end(engine_stage *s, mega_order *order)
+{
+    s->order = order;
+    const mega_status st = stage_end(s);
     s->order = NULL;
     return st;
 }

@@ -65,7 +65,8 @@ mega_status stage_before(engine_stage *s,
                          const mega_schedule_pass *x); /* waits for the inputs of x and for its free output buffers */
 mega_status stage_after(engine_stage *s, const mega_schedule_pass *x); /* sends what x computed */
 mega_status stage_end(engine_stage *s);                                /* waits for all sends */
-/* Adds to the order what such a run would start and wait for. Makes no message. */
+/* Add to the order what such a run, or the wait for its sends, would start and wait for. They make no message. */
 mega_status stage_list(engine_stage *s, const mega_schedule_pass *pass, int64_t count, mega_order *order);
+mega_status stage_list_end(engine_stage *s, mega_order *order);
 
 #endif

@@ -139,6 +139,7 @@ mega_status mega_pretrained_load(mega_pretrained *m, const mega_pretrained_sizes
     /* the stages of a pipeline need different amounts of memory */
     MEGA_TRY(mega_comm_agree(mega_engine_layout(m->engine)->world.comm, check_memory(m, sizes->mode)));
     MEGA_TRY(mega_engine_allocate(m->engine));
+    MEGA_TRY(mega_engine_compare_ranks(m->engine));
     MEGA_TRY(mega_engine_load(m->engine, m->checkpoint, &(mega_engine_load_options){.finetune = true}, &loaded));
     mega_checkpoint_close(m->checkpoint);
     m->checkpoint = NULL;

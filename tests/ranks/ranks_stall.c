@@ -5,10 +5,11 @@
  * cycle: each rank waits for a message that no rank sends
  * program: rank 1 has a different program; buckets: different buckets; schedule: a different schedule
  * order: rank 1 starts collectives of two groups in the other order; group: one over the other group; meet: it makes
- * sums over a group in the other order
+ * sums over a group in the other order; length: it has one more sum where samples are shorter
  * fail: rank 2 fails while the others wait elsewhere; count, kind, number: rank 1 makes different calls
  * leave: rank 1 fails and exits, and the launcher does not end the others
  * setup: rank 1 fails while the others are in a collective over the world */
+#include "api_model.h"
 #include "engine_run.h"
 #include "megalith/exchange_order.h"
 #include "megalith/program.h"
@@ -126,6 +127,44 @@ static mega_status compare_engines(mega_world *world, bool is_pipeline)
     return st;
 }
 
+/* Sums once more, on rank 1 alone, where samples are shorter than those of the model. */
+static void describe_more(const mega_builder *b, const void *self, mega_flow *f)
+{
+    api_block(b, self, f);
+    if (b->positions < API_SEQ && b->layout->world.rank == 1)
+        f->x = mega_op_reduce_from_group(b->graph, f->x, &b->layout->tp);
+}
+
+/* Trains under a curriculum, whose first steps have samples of half the length. */
+static mega_status train_shorter(mega_world *world)
+{
+    const mega_layer layer[] = {api_layers[0], {"net.h.%d", describe_more, NULL, 2, "block"}, api_layers[2]};
+    mega_model model = api_model;
+    char *argv[] = {API_ARGV,
+                    "--curriculum-learning",
+                    "--curriculum-schedule",
+                    "fixed_discrete",
+                    "--curriculum-difficulty",
+                    "4",
+                    "8",
+                    "--curriculum-max-step",
+                    "2"};
+    mega_engine *e = NULL;
+    mega_step_result r;
+    model.layer = layer;
+    const mega_setup setup = {.model = &model,
+                              .training_data = &api_data,
+                              .argc = (int)(sizeof argv / sizeof *argv),
+                              .argv = argv,
+                              .layout = {.tp = mega_world_size(world)},
+                              .world = world};
+    mega_status st = mega_initialize(&setup, &e);
+    if (st == MEGA_OK) st = mega_engine_compare_ranks(e);
+    if (st == MEGA_OK) st = mega_engine_train_batch(e, &r);
+    mega_engine_destroy(e);
+    return st;
+}
+
 static void told_path(char *path, size_t size, int rank)
 {
     snprintf(path, size, "told.%d", rank);
@@ -158,6 +197,7 @@ static mega_status run(mega_world *world, mega_layout *l, const char *how)
     }
     if (strcmp(how, "order") == 0 || strcmp(how, "group") == 0) return compare_groups(world, strcmp(how, "group") == 0);
     if (strcmp(how, "meet") == 0) return compare_meetings(l);
+    if (strcmp(how, "length") == 0) return train_shorter(world);
     if (strcmp(how, "buckets") == 0 || strcmp(how, "schedule") == 0)
         return compare_engines(world, strcmp(how, "schedule") == 0);
     if (strcmp(how, "leave") == 0 && me == 1) {

@@ -196,6 +196,12 @@ ended 15
 say "group world: its ranks have different options in mega_engine_create:"
 say "rank 0 of the group: batch.global_batch 8"
 say "rank 1 of the group: batch.global_batch 12"
+# The programs of a curriculum's shorter samples are compared when they are made, before a rank waits in them.
+start length
+ended 15
+say "group tp: its ranks have different train programs, from collective 4 on:"
+say 'rank 1 of the group: all_reduce over tp \(activation\) of 48 f64 in "net.h.1.down", forward'
+! grep -q 'no progress' run.log || fail "shorter programs that differ are told once ranks wait"
 echo "ok: programs that differ"
 # Different calls are always detected in shared memory; over MPI, if ranks exchange descriptions of calls before data
 # moves. Without a difference nothing changes.

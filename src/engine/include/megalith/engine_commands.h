@@ -108,7 +108,7 @@ mega_optimizer *mega_engine_optimizer(const mega_engine *e);
 
 /* Collective over the world. Checks that the ranks of each group make the same exchanges, and that there is one order
  * of those of all groups; otherwise they would wait for each other. Call it after mega_engine_allocate: before, the
- * stages of a pipeline are compared with their neighbours only. */
+ * stages of a pipeline are compared with their neighbours only; and before the first run. */
 mega_status mega_engine_compare_ranks(mega_engine *e);
 
 /* ---- generation ---- */
