@@ -156,7 +156,7 @@ typedef struct op_attr {
     int64_t ranks, round; /* expert_send, expert_received: `rows` for each rank, in this round */
     int64_t rank;         /* expert_received: this one; expert_linear: that of tp, of which the first adds the biases */
     mega_attention_shape attention;
-    mega_rope_shape rope;     /* the graph owns its frequencies */
+    mega_rope_shape rope; /* the graph owns its frequencies */
     mega_head_channels head_channels;
     mega_route_options route; /* route_balance: choices alone, those that count */
     mega_axis axis;

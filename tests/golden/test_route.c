@@ -414,9 +414,15 @@ static void a_margin_is_a_part_of_the_larger(void **state)
     double weight, share[3];
     int32_t choice;
     (void)state;
-    const mega_route_args a = {
-        head, &choice, &weight, share,    logits,
-        NULL, 1,       3,       MEGA_F64, {.score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 1, .margin = 0.6}};
+    const mega_route_args a = {.head = head,
+                               .choice = &choice,
+                               .weight = &weight,
+                               .share = share,
+                               .logits = logits,
+                               .rows = 1,
+                               .experts = 3,
+                               .logits_dtype = MEGA_F64,
+                               .options = {.score = MEGA_ROUTE_SOFTMAX_OF_NEAR, .choices = 1, .margin = 0.6}};
     mega_plain_route.run(NULL, &a);
     assert_int_equal(choice, 1);
     near("phimoe", "weight", weight, 1.0 / (1.0 + exp(-1.0)));

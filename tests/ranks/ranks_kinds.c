@@ -183,8 +183,8 @@ static const struct {
     [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
                  .ranks = 4},
     [STACKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3,
-                .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1,
-                .precision = 1u << 0 | 1u << 1, .ranks = 4},
+                .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0 | 1u << 1,
+                .ranks = 4},
     [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8},
     [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */

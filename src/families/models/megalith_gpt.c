@@ -34,9 +34,13 @@ static const mega_family_key *const keys[] = {rows, NULL};
 static const char *const architecture[] = {"MegalithGPTForCausalLM", NULL};
 static const char *const ignored[] = {NULL};
 
-static const mega_family_names names = {HF_LLAMA_NAMES, HF_LLAMA_EXPERTS, HF_CHOICE_BIAS,
-                                        HF_LLAMA_SHARED("mlp.shared_expert"), .blend = "mlp.coefficient",
-                                        .positions = "embed_positions", .embedding_norm = "embed_layernorm"};
+static const mega_family_names names = {HF_LLAMA_NAMES,
+                                        HF_LLAMA_EXPERTS,
+                                        HF_CHOICE_BIAS,
+                                        HF_LLAMA_SHARED("mlp.shared_expert"),
+                                        .blend = "mlp.coefficient",
+                                        .positions = "embed_positions",
+                                        .embedding_norm = "embed_layernorm"};
 
 static void megalith_gpt_finish(hf_reader *r, mega_model_shape *s)
 {

@@ -66,7 +66,7 @@ typedef struct mega_family_names {
     /* The MLP beside the experts, as `up` to `up_file`; shared_router: the linear layer of its gate. */
     const char *shared_up, *shared_down, *shared_gate_file, *shared_up_file, *shared_router;
     const char *blend; /* of both (mega_blend) */
-    bool transposed; /* linear weights are [in, out] in files */
+    bool transposed;   /* linear weights are [in, out] in files */
     /* Encoders; all but token_types follow `end`. head_bias: its whole name, or NULL for that of the head. */
     const char *token_types, *pooler, *sentence_head, *transform, *transform_norm, *head_bias;
     const char *classifier; /* after the pooler; NULL: no classifier of samples can be saved in this family */
