@@ -129,29 +129,10 @@ static mega_status set_layers(const mega_model_options *o, mega_experts_shape *e
 
 /* ---- how many experts ---- */
 
-/* Returns the number at this place of --num-experts; 0: it is none. */
-static int64_t experts_read(const mega_model_options *o, size_t i)
-{
-    char *end;
-    const long long n = strtoll(o->num_experts.item[i], &end, 10);
-    return end != o->num_experts.item[i] && *end == '\0' && n >= 1 && n <= MEGA_ROUTE_EXPERTS ? n : 0;
-}
-
-int64_t mega_model_num_experts(const mega_model_options *o)
-{
-    int64_t most = 0;
-    for (size_t i = 0; i < o->num_experts.count; i++) {
-        const int64_t n = experts_read(o, i);
-        if (n == 0) return -1;
-        if (n > most) most = n;
-    }
-    return most > 1 ? most : 0;
-}
-
 static mega_status network_check_counts(const mega_model_options *o)
 {
     for (size_t i = 0; i < o->num_experts.count; i++)
-        if (experts_read(o, i) == 0)
+        if (mega_model_experts_at(o, i) == 0)
             return MEGA_MISTAKE("--num-experts %s: expected a whole number from 1 to %d", o->num_experts.item[i],
                                 MEGA_ROUTE_EXPERTS);
     return MEGA_OK;
@@ -170,7 +151,7 @@ static mega_status network_set_counts(const mega_model_options *o, mega_experts_
                             count, (long long)layers, MEGA_SHAPE_LAYERS);
     for (int64_t i = 0, k = 0; i < o->num_layers; i++) {
         if (mega_shape_experts(e, i) == 0) continue;
-        const int64_t n = experts_read(o, (size_t)k++);
+        const int64_t n = mega_model_experts_at(o, (size_t)k++);
         if (n < e->choices || n % (e->groups > 0 ? e->groups : 1) != 0)
             return MEGA_MISTAKE("--num-experts: %lld in layer %lld, of which a token chooses %lld%s; expected as many "
                                 "experts as choices or more, in groups of one size",

@@ -2,6 +2,8 @@
 #include "megalith/builder.h"
 #include "megalith/model_options.h"
 
+#include <stdlib.h>
+
 #define ROW(name, field, kind) MEGA_OPTION(mega_model_options, name, field, kind)
 
 // clang-format off
@@ -105,3 +107,23 @@ static const mega_option_row training_rows[] = {
 };
 const mega_option_section mega_model_training_section = MEGA_SECTION("training", training_rows);
 // clang-format on
+
+/* ---- numbers of experts ---- */
+
+int64_t mega_model_experts_at(const mega_model_options *o, size_t i)
+{
+    char *end;
+    const long long n = strtoll(o->num_experts.item[i], &end, 10);
+    return end != o->num_experts.item[i] && *end == '\0' && n >= 1 && n <= MEGA_ROUTE_EXPERTS ? n : 0;
+}
+
+int64_t mega_model_num_experts(const mega_model_options *o)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < o->num_experts.count; i++) {
+        const int64_t n = mega_model_experts_at(o, i);
+        if (n == 0) return -1;
+        if (n > most) most = n;
+    }
+    return most > 1 ? most : 0;
+}

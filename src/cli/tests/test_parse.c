@@ -157,6 +157,8 @@ static void neutral_values(void **state)
     kit_refuse("plan", SHAPE "--context-parallel-size 2",
                "--context-parallel-size 2 is not implemented yet (only 1 is accepted)");
     kit_refuse("pretrain_gpt", SHAPE "--num-experts 4 x", "--num-experts 4 x (argument 11): expected whole numbers");
+    kit_refuse("plan", SHAPE "--world-size 2 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1",
+               "--expert-tensor-parallel-size 1 is not implemented yet (only --tensor-model-parallel-size 2");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-latent-size 2", "--moe-latent-size 2 (argument 13) is not");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-train-capacity-factor 2", "give --moe-expert-capacity-factor");
     kit_refuse("plan", SHAPE "--num-experts 8 --moe-eval-capacity-factor 2", "an evaluation drops no choice");

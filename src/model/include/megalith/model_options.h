@@ -50,6 +50,8 @@ typedef struct mega_model_options {
 
 /* The most experts of a layer; 0: no mixture; -1: not all of num_experts are numbers from 1 to MEGA_ROUTE_EXPERTS. */
 int64_t mega_model_num_experts(const mega_model_options *options);
+/* The number at place i of num_experts; 0: it is none from 1 to MEGA_ROUTE_EXPERTS. */
+int64_t mega_model_experts_at(const mega_model_options *options, size_t i);
 
 /* The option tables, one per title of --help. */
 extern const mega_option_section mega_model_kind_section, mega_model_experts_section;
