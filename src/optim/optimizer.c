@@ -86,15 +86,14 @@ static mega_status check_held(const mega_optimizer *o)
                      o->row->name);
 }
 
-/* Norms and matrices of whole tensors are exchanged in one order over dp, whose ranks hold other experts. */
+/* Momenta are exchanged compressed over dp, whose ranks hold other experts. */
 static mega_status check_divided_experts(const mega_optimizer *o)
 {
-    if (optimizer_scope_of(o) == SCOPE_ELEMENT && !optimizer_compresses(o)) return MEGA_OK;
-    for (int i = 0; i < mega_params_count(o->params); i++)
+    for (int i = 0; i < mega_params_count(o->params) && optimizer_compresses(o); i++)
         if (mega_params_get(o->params, i)->held_by > 0)
             return MEGA_FAIL(MEGA_ERR_UNSUPPORTED,
                              "optimizer %s: with experts that are divided over ranks (--expert-model-parallel-size %d) "
-                             "it is not implemented yet; take --expert-model-parallel-size 1, or adam or sgd",
+                             "it is not implemented yet; take --expert-model-parallel-size 1, or another optimizer",
                              o->row->name, o->layout->ep.size);
     return MEGA_OK;
 }

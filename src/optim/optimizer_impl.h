@@ -31,8 +31,9 @@ struct mega_optimizer {
     bool shows_average;                 /* average.c */
     optimizer_work *work;               /* [num_update] */
     whole_tensor *tensor;               /* of an optimizer that needs whole tensors */
-    int num_tensors, rounds;
-    mega_update_group *group; /* [groups] of spans with the same rate and decay */
+    int num_tensors;
+    tensor_group tensors_of[TENSOR_GROUPS]; /* ... cut by the ranks that hold them: all, and experts that ep divides */
+    mega_update_group *group;               /* [groups] of spans with the same rate and decay */
     int groups;
     double carried[MEGA_UPDATE_CARRIED]; /* with `updates`, the host's copy of what the block has: see update_check.c */
     /* of the device */

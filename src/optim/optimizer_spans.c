@@ -145,17 +145,26 @@ static mega_status check_together(const mega_optimizer *o)
     return MEGA_OK;
 }
 
-/* Lists the tensors, and deals the matrices to the ranks of dp. */
+/* Lists the tensors, and deals the matrices to the ranks that hold them. */
 static mega_status list_tensors(mega_optimizer *o)
 {
     if (optimizer_scope_of(o) == SCOPE_ELEMENT) return MEGA_OK;
     const bool splits = optimizer_scope_of(o) == SCOPE_MATRIX && o->options.muon_split;
-    o->num_tensors = whole_tensors_list(o->params, splits, NULL);
+    int first_expert;
+    o->num_tensors = whole_tensors_list(o->params, splits, NULL, &first_expert);
     o->tensor = mega_calloc((size_t)o->num_tensors + 1, sizeof *o->tensor);
     if (o->tensor == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory for %d tensors", o->num_tensors);
-    whole_tensors_list(o->params, splits, o->tensor);
+    whole_tensors_list(o->params, splits, o->tensor, NULL);
     if (optimizer_scope_of(o) == SCOPE_MATRIX && !splits) MEGA_TRY(check_together(o));
-    return whole_tensors_deal(o->tensor, o->num_tensors, o->layout->dp.size, &o->rounds);
+    tensor_group *all = &o->tensors_of[0], *experts = &o->tensors_of[1];
+    *all = (tensor_group){.axis = &o->layout->dp, .end = first_expert};
+    MEGA_TRY(whole_tensors_deal(o->tensor, all));
+    *experts = (tensor_group){.axis = &o->layout->edp,
+                              .first = first_expert,
+                              .end = o->num_tensors,
+                              .first_round = all->end_round,
+                              .end_round = all->end_round};
+    return first_expert < o->num_tensors ? whole_tensors_deal(o->tensor, experts) : MEGA_OK;
 }
 
 /* Where the states of each span begin: a span has either the states of matrices or those of the rest. */

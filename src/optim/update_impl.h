@@ -86,7 +86,8 @@ int64_t update_partial_elements(const mega_update *u, int i);
 mega_range update_tied_range(const mega_update *u, int param);
 
 /* update_whole.c: the instructions of optimizers that need whole tensors. */
-bool update_exchanges_pieces(const mega_update *u); /* ranks hold slices of the gradients of matrices */
+/* Whether the ranks of the group have slices of its tensors. */
+bool update_exchanges_pieces(const mega_update *u, const tensor_group *group);
 size_t update_whole_scratch(const mega_update *u, const update_instruction *x);
 newton_schulz_cost update_whole_cost(const mega_update *u, const update_instruction *x); /* of an orthogonalization */
 /* Elements that this rank sends in the instruction. */

@@ -160,10 +160,17 @@ static void make_norm(maker *m)
 /* Lamb: the norms of all tensors, which are sums over the ranks that hold pieces of them. */
 static void make_tensor_norms(maker *m)
 {
-    const mega_axis shards = mega_params_shards(m->u->params);
-    const int count = 2 * m->u->optimizer->num_tensors;
-    if (mega_axis_has_others(&shards)) make_small_sum(m, UPDATE_SUM_TENSORS, &m->u->layout->dp, count);
-    make_small_sum(m, UPDATE_SUM_TENSORS, &m->u->layout->tp, count);
+    const mega_optimizer *o = m->u->optimizer;
+    for (int i = 0; i < TENSOR_GROUPS; i++) {
+        const tensor_group *g = &o->tensors_of[i];
+        if (update_exchanges_pieces(m->u, g))
+            update_emit(m, (update_instruction){.kind = UPDATE_SUM_TENSORS,
+                                                .axis = g->axis,
+                                                .bucket = -1,
+                                                .number = g->first,
+                                                .count = 2 * (g->end - g->first)});
+    }
+    make_small_sum(m, UPDATE_SUM_TENSORS, &m->u->layout->tp, 2 * o->num_tensors);
 }
 
 static void make_tensor(maker *m, update_kind kind, const mega_axis *axis, int tensor)
@@ -178,44 +185,43 @@ static void make_tensor(maker *m, update_kind kind, const mega_axis *axis, int t
                                         .count = t->rows * t->cols});
 }
 
-/* The matrices that were dealt to this rank of dp, of one round or (-1) of all. Under tp their Gram matrices are
+/* The matrices of the group that were dealt to this rank, of one round or (-1) of all. Under tp their Gram matrices are
  * summed. */
-static void make_own_matrices(maker *m, int round)
+static void make_own_matrices(maker *m, const tensor_group *g, int round)
 {
     const mega_optimizer *o = m->u->optimizer;
-    for (int i = 0; i < o->num_tensors; i++) {
+    for (int i = g->first; i < g->end; i++) {
         const whole_tensor *t = &o->tensor[i];
         const bool sums = t->is_cut && mega_axis_has_others(&m->u->layout->tp);
-        if (t->is_matrix && t->owner == m->u->layout->dp.rank && (round < 0 || t->round == round))
+        if (t->is_matrix && t->owner == g->axis->rank && (round < 0 || t->round == round))
             make_tensor(m, UPDATE_ORTHOGONALIZE, sums ? &m->u->layout->tp : NULL, i);
     }
 }
 
-static void make_round(maker *m, update_kind kind, int round)
+static void make_round(maker *m, const tensor_group *g, update_kind kind, int round)
 {
     const mega_optimizer *o = m->u->optimizer;
     int64_t count = 0;
-    for (int i = 0; i < o->num_tensors; i++)
+    for (int i = g->first; i < g->end; i++)
         if (o->tensor[i].is_matrix && o->tensor[i].round == round) count += o->tensor[i].rows * o->tensor[i].cols;
-    update_emit(m, (update_instruction){
-                       .kind = kind, .axis = &m->u->layout->dp, .bucket = -1, .number = round, .count = count});
+    update_emit(m, (update_instruction){.kind = kind, .axis = g->axis, .bucket = -1, .number = round, .count = count});
 }
 
 /* Muon. If each rank has whole gradients, it orthogonalizes its matrices and then all ranks exchange the results.
  * Otherwise one round after another brings the pieces of a matrix to each rank, so that it needs memory for one. */
-static void make_matrices(maker *m)
+static void make_matrices(maker *m, const tensor_group *g)
 {
     const mega_optimizer *o = m->u->optimizer;
-    if (!update_exchanges_pieces(m->u)) {
-        make_own_matrices(m, -1);
-        for (int i = 0; i < o->num_tensors && mega_axis_has_others(&m->u->layout->dp); i++)
-            if (o->tensor[i].is_matrix) make_tensor(m, UPDATE_SPREAD, &m->u->layout->dp, i);
+    if (!update_exchanges_pieces(m->u, g)) {
+        make_own_matrices(m, g, -1);
+        for (int i = g->first; i < g->end && mega_axis_has_others(g->axis); i++)
+            if (o->tensor[i].is_matrix) make_tensor(m, UPDATE_SPREAD, g->axis, i);
         return;
     }
-    for (int round = 0; round < o->rounds; round++) {
-        make_round(m, UPDATE_COLLECT, round);
-        make_own_matrices(m, round);
-        make_round(m, UPDATE_SPREAD, round);
+    for (int round = g->first_round; round < g->end_round; round++) {
+        make_round(m, g, UPDATE_COLLECT, round);
+        make_own_matrices(m, g, round);
+        make_round(m, g, UPDATE_SPREAD, round);
     }
 }
 
@@ -229,7 +235,8 @@ static void make_whole(maker *m)
                                                 .number = i,
                                                 .count = o->update[i].end - o->update[i].begin});
     if (optimizer_scope_of(o) == SCOPE_NORM) make_tensor_norms(m);
-    if (optimizer_scope_of(o) == SCOPE_MATRIX) make_matrices(m);
+    for (int i = 0; i < TENSOR_GROUPS && optimizer_scope_of(o) == SCOPE_MATRIX; i++)
+        make_matrices(m, &o->tensors_of[i]);
 }
 
 static void make_buffers(maker *m, int bucket)

@@ -8,20 +8,24 @@ static size_t element_size(const mega_update *u)
     return mega_dtype_size(mega_params_acc_dtype(u->params));
 }
 
-static bool is_sharded(const mega_update *u)
-{
-    const mega_axis shards = mega_params_shards(u->params);
-    return mega_axis_has_others(&shards);
-}
-
-bool update_exchanges_pieces(const mega_update *u)
-{
-    return optimizer_scope_of(u->optimizer) == SCOPE_MATRIX && is_sharded(u);
-}
-
 static const whole_tensor *tensor_at(const mega_update *u, int number)
 {
     return &u->optimizer->tensor[number];
+}
+
+bool update_exchanges_pieces(const mega_update *u, const tensor_group *group)
+{
+    if (group->first == group->end) return false;
+    const mega_param *p = mega_params_get(u->params, tensor_at(u, group->first)->param);
+    const mega_axis shards = mega_params_bucket_shards(u->params, p->bucket);
+    return mega_axis_has_others(&shards);
+}
+
+/* The group of a tensor. */
+static const tensor_group *group_at(const mega_update *u, int number)
+{
+    const tensor_group *groups = u->optimizer->tensors_of;
+    return &groups[number >= groups[1].first];
 }
 
 static newton_schulz schulz_of(const mega_update *u, const whole_tensor *t)
@@ -73,8 +77,8 @@ mega_status update_run_prepare(mega_update *u, const update_instruction *x)
 
 mega_status update_run_sum_tensors(mega_update *u, const update_instruction *x)
 {
-    return mega_comm_all_reduce(x->axis->comm, "norms of tensors", u->optimizer->tensor_sum, x->count, MEGA_F64,
-                                MEGA_REDUCE_SUM);
+    double *sums = (double *)u->optimizer->tensor_sum + 2 * x->number;
+    return mega_comm_all_reduce(x->axis->comm, "norms of tensors", sums, x->count, MEGA_F64, MEGA_REDUCE_SUM);
 }
 
 /* ---- matrices ---- */
@@ -83,7 +87,7 @@ mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x
 {
     const whole_tensor *t = tensor_at(u, x->number);
     const newton_schulz n = schulz_of(u, t);
-    if (update_exchanges_pieces(u)) {
+    if (update_exchanges_pieces(u, group_at(u, x->number))) {
         void *result = NULL;
         MEGA_TRY(newton_schulz_run(&n, newton_schulz_matrix(&n), &result));
         /* the round's spread sends it from there */
@@ -97,11 +101,11 @@ mega_status update_run_orthogonalize(mega_update *u, const update_instruction *x
 
 /* Lists the messages of one matrix of a round: its pieces go to the rank that it was dealt to, or back. That rank has
  * the matrix in its scratch, the others have the pieces in place of their gradients. */
-static void list_matrix(mega_update *u, const whole_tensor *t, bool collects, int *messages)
+static void list_matrix(mega_update *u, const mega_axis *ranks, const whole_tensor *t, bool collects, int *messages)
 {
-    const int own = u->layout->dp.rank;
+    const int own = ranks->rank;
     const int64_t size = (int64_t)element_size(u), begin = whole_tensors_range(u->params, t).first;
-    for (int r = 0; r < u->layout->dp.size; r++) {
+    for (int r = 0; r < ranks->size; r++) {
         const mega_range piece = whole_tensors_piece(u->params, t, r);
         if (piece.count == 0 || (r != own && t->owner != own)) continue;
         const newton_schulz n = schulz_of(u, t);
@@ -118,13 +122,14 @@ static void list_matrix(mega_update *u, const whole_tensor *t, bool collects, in
     }
 }
 
-static mega_status exchange_round(mega_update *u, int round, bool collects)
+static mega_status exchange_round(mega_update *u, const update_instruction *x, bool collects)
 {
     const mega_optimizer *o = u->optimizer;
     int messages = 0;
     for (int i = 0; i < o->num_tensors; i++)
-        if (o->tensor[i].is_matrix && o->tensor[i].round == round) list_matrix(u, &o->tensor[i], collects, &messages);
-    mega_status st = mega_comm_messages_start(u->layout->dp.comm, "pieces of matrices", u->piece, messages, u->moving);
+        if (o->tensor[i].is_matrix && o->tensor[i].round == x->number)
+            list_matrix(u, x->axis, &o->tensor[i], collects, &messages);
+    mega_status st = mega_comm_messages_start(x->axis->comm, "pieces of matrices", u->piece, messages, u->moving);
     for (int i = 0; i < messages; i++) { /* also after a failure, so that none is left */
         const mega_status now = mega_comm_wait(&u->moving[i]);
         if (st == MEGA_OK) st = now;
@@ -134,12 +139,12 @@ static mega_status exchange_round(mega_update *u, int round, bool collects)
 
 mega_status update_run_collect(mega_update *u, const update_instruction *x)
 {
-    return exchange_round(u, x->number, true);
+    return exchange_round(u, x, true);
 }
 
 mega_status update_run_spread(mega_update *u, const update_instruction *x)
 {
-    if (update_exchanges_pieces(u)) return exchange_round(u, x->number, false);
+    if (x->end_param == 0) return exchange_round(u, x, false); /* of a round, not of one matrix */
     const whole_tensor *t = tensor_at(u, x->number);
     void *gradient = gradient_at(u, t, whole_tensors_range(u->params, t).first);
     return mega_comm_broadcast(x->axis->comm, "orthogonalized matrices", gradient, x->count * (int64_t)element_size(u),
@@ -150,10 +155,10 @@ mega_status update_run_spread(mega_update *u, const update_instruction *x)
 
 double update_pieces_sent(const mega_update *u, const update_instruction *x)
 {
-    const int own = u->layout->dp.rank;
+    const int own = x->axis->rank;
     double sent = 0;
-    if (!update_exchanges_pieces(u))
-        return tensor_at(u, x->number)->owner == own ? (double)x->count * (u->layout->dp.size - 1) : 0;
+    if (x->end_param > 0) /* one matrix, to all ranks */
+        return tensor_at(u, x->number)->owner == own ? (double)x->count * (x->axis->size - 1) : 0;
     for (int i = 0; i < u->optimizer->num_tensors; i++) {
         const whole_tensor *t = tensor_at(u, i);
         if (!t->is_matrix || t->round != x->number) continue;

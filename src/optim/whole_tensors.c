@@ -60,12 +60,12 @@ static int first_of_stored(const mega_params *params, const whole_tensor *list, 
     return own;
 }
 
-int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list)
+/* Adds the tensors of the parameters that every rank of dp holds, or of the others, to `count` tensors. */
+static int whole_tensors_add(const mega_params *params, bool splits, bool of_experts, whole_tensor *list, int count)
 {
-    int count = 0;
     for (int i = 0; i < mega_params_count(params); i++) {
         const mega_param *p = mega_params_get(params, i);
-        if (!mega_param_is_trained(p) || p->count == 0) continue;
+        if (!mega_param_is_trained(p) || p->count == 0 || (p->held_by > 0) != of_experts) continue;
         int64_t row = 0;
         for (int k = 0, end; k < p->num_parts; k = end) {
             for (end = k + 1; end < p->num_parts && !begins_tensor(p, end, splits); end++) {
@@ -82,11 +82,18 @@ int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *lis
     return count;
 }
 
-/* Returns the most expensive matrix that has no owner yet, the first of several; -1: none. */
-static int next_matrix(const whole_tensor *list, int count)
+int whole_tensors_list(const mega_params *params, bool splits, whole_tensor *list, int *out_first_expert)
+{
+    const int first = whole_tensors_add(params, splits, false, list, 0);
+    if (out_first_expert != NULL) *out_first_expert = first;
+    return whole_tensors_add(params, splits, true, list, first);
+}
+
+/* Returns the most expensive matrix of the group that has no owner yet, the first of several; -1: none. */
+static int next_matrix(const whole_tensor *list, const tensor_group *group)
 {
     int best = -1;
-    for (int i = 0; i < count; i++)
+    for (int i = group->first; i < group->end; i++)
         if (list[i].is_matrix && list[i].owner < 0 && (best < 0 || list[i].flops > list[best].flops)) best = i;
     return best;
 }
@@ -96,20 +103,21 @@ typedef struct rank_load {
     int matrices;
 } rank_load;
 
-mega_status whole_tensors_deal(whole_tensor *list, int count, int ranks, int *out_rounds)
+mega_status whole_tensors_deal(whole_tensor *list, tensor_group *group)
 {
+    const int ranks = group->axis->size;
     rank_load *load = mega_calloc((size_t)ranks, sizeof *load);
     if (load == NULL) return MEGA_FAIL(MEGA_ERR_MEMORY, "optimizer: no memory to deal matrices to %d ranks", ranks);
-    *out_rounds = 0;
-    for (int i = 0; i < count; i++) list[i].owner = -1;
-    for (int next; (next = next_matrix(list, count)) >= 0;) {
+    group->end_round = group->first_round;
+    for (int i = group->first; i < group->end; i++) list[i].owner = -1;
+    for (int next; (next = next_matrix(list, group)) >= 0;) {
         int owner = 0;
         for (int r = 1; r < ranks; r++)
             if (load[r].work < load[owner].work) owner = r;
         list[next].owner = owner;
-        list[next].round = load[owner].matrices++;
+        list[next].round = group->first_round + load[owner].matrices++;
         load[owner].work += list[next].flops;
-        if (load[owner].matrices > *out_rounds) *out_rounds = load[owner].matrices;
+        if (list[next].round >= group->end_round) group->end_round = list[next].round + 1;
     }
     mega_free(load);
     return MEGA_OK;
@@ -122,9 +130,10 @@ mega_range whole_tensors_range(const mega_params *params, const whole_tensor *t)
 
 mega_range whole_tensors_piece(const mega_params *params, const whole_tensor *t, int rank)
 {
-    const mega_bucket *b = mega_params_bucket(params, mega_params_get(params, t->param)->bucket);
+    const int bucket = mega_params_get(params, t->param)->bucket;
+    const mega_bucket *b = mega_params_bucket(params, bucket);
     const mega_range all = whole_tensors_range(params, t);
-    const int64_t count = b->count / mega_params_shards(params).size, begin = b->offset + rank * count;
+    const int64_t count = b->count / mega_params_bucket_shards(params, bucket).size, begin = b->offset + rank * count;
     const int64_t first = all.first > begin ? all.first : begin, end = all.first + all.count;
     const int64_t stop = end < begin + count ? end : begin + count;
     return (mega_range){first, stop > first ? stop - first : 0};

@@ -35,6 +35,18 @@ static inline mega_engine_options engine_run_options(int64_t batch, int64_t micr
                                  .schedule = {.style = MEGA_LR_CONSTANT, .max_lr = lr, .decay = 100}};
 }
 
+/* Sets the optimizer, and what Lamb and Muon need besides. */
+static inline void engine_run_optimizer(mega_optimizer_options *o, mega_optimizer_kind kind)
+{
+    o->kind = kind;
+    o->min_coeff = 0.01;
+    o->max_coeff = 10;
+    o->muon_momentum = 0.9;
+    o->muon_split = true;
+    o->muon_steps = 5;
+    o->muon_extra_scale = 0.2;
+}
+
 /* Sets row to the tokens of this sample, which are in 0 to 19. */
 static inline void engine_run_sample(int32_t row[ENGINE_RUN_SEQ + 1], int64_t sample)
 {

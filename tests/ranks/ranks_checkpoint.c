@@ -1,6 +1,6 @@
 /* Tests checkpoints over ranks, in double with the plain kernels.
  *
- *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1 | ep=N experts=1|2]   half of the steps, then saves
+ *   ranks_checkpoint save FOLDER [tp=N] [pp=N] [zero=N] [muon=1] [ep=N experts=1|2]   half of the steps, then saves
  *   ranks_checkpoint resume FOLDER[,FOLDER…] TO [the same settings]
  *       loads each folder: saving it again in this layout must give the same bytes, and the second half of the steps
  *       must have the losses of an uninterrupted run on one rank, which this program computes itself
@@ -61,13 +61,7 @@ static void open_run(run *r, const setting *s, mega_world *world)
     r->gpt.attention_dropout = r->gpt.hidden_dropout = 0.1;
     mega_engine_options o = engine_run_options(BATCH, 1, 3e-4);
     o.compute = MEGA_F64;
-    if (s->muon) {
-        o.optimizer.kind = MEGA_OPTIMIZER_MUON;
-        o.optimizer.muon_momentum = 0.9;
-        o.optimizer.muon_split = true;
-        o.optimizer.muon_steps = 5;
-        o.optimizer.muon_extra_scale = 0.2;
-    }
+    if (s->muon) engine_run_optimizer(&o.optimizer, MEGA_OPTIMIZER_MUON);
     o.world = world;
     o.layout.tp = tp;
     o.layout.pp = pp;

@@ -7,6 +7,7 @@
  *                                     some row
  *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
  *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [ep=2|4] [rounds=1] [chunks=2] [cut=before|in|after] [zero=1|2|3]
+ *               [optimizer=lamb|muon]
  *               [recompute=1|2] [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
  *
  *   gpt      with dropout
@@ -96,7 +97,7 @@ enum { MODELS = sizeof models / sizeof *models };
 enum { CUT_ANYWHERE, CUT_BEFORE, CUT_IN, CUT_AFTER, CUTS };
 
 typedef struct setting {
-    int model, tp, sp, pp, ep, rounds, chunks, zero, recompute, precision, micro, refused, cut;
+    int model, tp, sp, pp, ep, rounds, chunks, zero, recompute, precision, micro, refused, cut, optimizer;
 } setting;
 
 static const struct {
@@ -104,7 +105,9 @@ static const struct {
     mega_dtype dtype;
     double tolerance;
 } precisions[] = {{"f64", MEGA_F64, 1e-8}, {"f32", MEGA_F32, 1e-5}, {"bf16", MEGA_BF16, 2e-2}, {"f16", MEGA_F16, 3e-3}};
-enum { PRECISIONS = sizeof precisions / sizeof *precisions };
+enum { PRECISIONS = sizeof precisions / sizeof *precisions, OPTIMIZERS = 3 };
+static const mega_optimizer_kind optimizers[OPTIMIZERS] = {MEGA_OPTIMIZER_ADAM, MEGA_OPTIMIZER_LAMB,
+                                                           MEGA_OPTIMIZER_MUON};
 
 static int choice(const char *text, const char *const *names, int count)
 {
@@ -124,18 +127,26 @@ static int model_of(const char *name)
 static void read_word(setting *s, const char *word)
 {
     static const char *const types[PRECISIONS] = {"f64", "f32", "bf16", "f16"};
+    static const char *const names_of_optimizers[OPTIMIZERS] = {"adam", "lamb", "muon"};
     static const char *const cuts[CUTS] = {"anywhere", "before", "in", "after"};
     const struct {
         const char *name;
         int *out;
         const char *const *words; /* NULL: a number */
         int count;
-    } settings[] = {{"tp", &s->tp, NULL, 0},       {"sp", &s->sp, NULL, 0},
-                    {"ep", &s->ep, NULL, 0},       {"rounds", &s->rounds, NULL, 0},
-                    {"pp", &s->pp, NULL, 0},       {"chunks", &s->chunks, NULL, 0},
-                    {"zero", &s->zero, NULL, 0},   {"recompute", &s->recompute, NULL, 0},
-                    {"micro", &s->micro, NULL, 0}, {"refused", &s->refused, NULL, 0},
-                    {"cut", &s->cut, cuts, CUTS},  {"precision", &s->precision, types, PRECISIONS}};
+    } settings[] = {{"tp", &s->tp, NULL, 0},
+                    {"sp", &s->sp, NULL, 0},
+                    {"ep", &s->ep, NULL, 0},
+                    {"rounds", &s->rounds, NULL, 0},
+                    {"pp", &s->pp, NULL, 0},
+                    {"chunks", &s->chunks, NULL, 0},
+                    {"zero", &s->zero, NULL, 0},
+                    {"recompute", &s->recompute, NULL, 0},
+                    {"micro", &s->micro, NULL, 0},
+                    {"refused", &s->refused, NULL, 0},
+                    {"cut", &s->cut, cuts, CUTS},
+                    {"precision", &s->precision, types, PRECISIONS},
+                    {"optimizer", &s->optimizer, names_of_optimizers, OPTIMIZERS}};
     const char *names[sizeof settings / sizeof *settings];
     const char *is = strchr(word, '=');
     char name[32];
@@ -159,7 +170,7 @@ static setting read_setting(const char *text)
 
 /* ---- rows of settings ---- */
 
-enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, IN_EXPERTS, FACTORS };
+enum { IN_TENSOR, IN_STAGES, IN_DATA, IN_ZERO, IN_RECOMPUTE, IN_PRECISION, IN_MICRO, IN_EXPERTS, IN_UPDATE, FACTORS };
 static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_TENSOR] = {"", "tp=2", "tp=2 sp=1"},
     [IN_STAGES] = {"", "pp=2", "pp=2 chunks=2", "pp=4", "pp=2 cut=before", "pp=2 cut=in", "pp=2 cut=after",
@@ -169,24 +180,25 @@ static const char *const words[FACTORS][COVER_LEVELS] = {
     [IN_RECOMPUTE] = {"", "recompute=1", "recompute=2"},
     [IN_PRECISION] = {"precision=f64", "precision=f32", "precision=bf16", "precision=f16"},
     [IN_MICRO] = {"micro=2", "micro=4"},
-    [IN_EXPERTS] = {"", "ep=2", "ep=4", "ep=2 rounds=1"}};
+    [IN_EXPERTS] = {"", "ep=2", "ep=4", "ep=2 rounds=1"},
+    [IN_UPDATE] = {"", "optimizer=lamb", "optimizer=muon"}};
 static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4, 2};
 static const struct {
     int ranks, chunks;
 } stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
 /* The levels that a kind has of a factor, as bits (0: all), and the most ranks of its rows. */
 static const struct {
-    uint32_t stages, data, experts, tensor, zero, recompute, precision;
+    uint32_t stages, data, experts, optimizer, tensor, zero, recompute, precision;
     int ranks;
-} kinds[] = {
-    [FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, .ranks = 4},
-    [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 3,
-                 .ranks = 4},
-    [STACKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3,
-                .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1, .precision = 1u << 0 | 1u << 1,
-                .ranks = 4},
-    [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8},
-    [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, .ranks = 8}};
+} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 1u << 0, .ranks = 4},
+             [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2,
+                          1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, .ranks = 4},
+             [STACKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3,
+                         .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1,
+                         .precision = 1u << 0 | 1u << 1, .ranks = 4},
+             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 1u << 0, .ranks = 8},
+             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 1u << 0,
+                     .ranks = 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 typedef struct listed_row {
@@ -220,14 +232,15 @@ static int make_rows(int model, listed_row out[COVER_ROWS + 1])
 {
     static cover c; /* large */
     c = (cover){.factors = FACTORS,
-                .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 4},
+                .levels = {3, COVER_LEVELS, 3, 4, 3, 4, 2, 4, 3},
                 .use = {[IN_TENSOR] = kinds[models[model].kind].tensor,
                         [IN_STAGES] = kinds[models[model].kind].stages,
                         [IN_DATA] = kinds[models[model].kind].data,
                         [IN_ZERO] = kinds[models[model].kind].zero,
                         [IN_RECOMPUTE] = kinds[models[model].kind].recompute,
                         [IN_PRECISION] = kinds[models[model].kind].precision,
-                        [IN_EXPERTS] = kinds[models[model].kind].experts},
+                        [IN_EXPERTS] = kinds[models[model].kind].experts,
+                        [IN_UPDATE] = kinds[models[model].kind].optimizer},
                 .wanted = ~0U,
                 .allows = allows};
     listed = model;
@@ -314,9 +327,10 @@ static mega_status create(mega_engine **out, mega_world *world, const setting *s
 {
     const bool alone = world == NULL;
     const int tp = alone ? 1 : s->tp, pp = alone ? 1 : s->pp, micro = alone ? GROUP : s->micro;
-    mega_engine_options o = engine_run_options(BATCH, micro, 1e-3);
+    mega_engine_options o = engine_run_options(BATCH, micro, s->optimizer == 0 ? 1e-3 : 1e-2);
     o.compute = precisions[s->precision].dtype;
     o.loss_scale.fixed = 1024; /* of fp16 */
+    engine_run_optimizer(&o.optimizer, optimizers[s->optimizer]);
     o.world = world;
     o.layout = (mega_layout_sizes){.tp = tp, .pp = pp, .ep = alone ? 1 : s->ep};
     o.stage_programs = alone ? 1 : s->chunks;
@@ -510,15 +524,15 @@ static int expect_refusal(mega_world *world, const setting *s)
 
 /* What the first rank has computed alone. */
 typedef struct references {
-    bool is_known[MODELS][PRECISIONS][2];
-    outcome of[MODELS][PRECISIONS][2][STEPS + 1];
+    bool is_known[MODELS][PRECISIONS][OPTIMIZERS][2];
+    outcome of[MODELS][PRECISIONS][OPTIMIZERS][2][STEPS + 1];
 } references;
 
 static const outcome *results_alone(references *r, const setting *s)
 {
     const int deep = s->cut == CUT_AFTER; /* another model */
-    bool *is_known = &r->is_known[s->model][s->precision][deep];
-    outcome *one = r->of[s->model][s->precision][deep];
+    bool *is_known = &r->is_known[s->model][s->precision][s->optimizer][deep];
+    outcome *one = r->of[s->model][s->precision][s->optimizer][deep];
     if (!*is_known) train(NULL, s, one);
     *is_known = true;
     return one;

@@ -45,6 +45,9 @@ each_from_each muon "1 muon=1" "4 tp=2 zero=1 muon=1" "2 zero=3 muon=1" "4 pp=2 
 # Experts, which ep divides: a folder has those of all ranks
 each_from_each experts "1 experts=1" "2 ep=2 zero=2 experts=1" "4 ep=2 zero=3 experts=1" "4 ep=4 experts=1" \
     "4 tp=2 ep=2 zero=1 experts=1" "4 pp=2 ep=2 experts=1"
+# Muon's states of experts
+each_from_each muons "1 experts=1 muon=1" "4 ep=2 zero=3 experts=1 muon=1" "2 ep=2 experts=1 muon=1" \
+    "4 tp=2 ep=2 zero=1 experts=1 muon=1"
 # those that one tensor of the file holds, whose ranks write and read their places in it; sinks
 each_from_each stacks "1 experts=2" "2 ep=2 zero=3 experts=2" "4 pp=2 ep=2 experts=2" \
     "4 tp=2 ep=2 zero=1 experts=2"

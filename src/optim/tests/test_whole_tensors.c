@@ -65,8 +65,8 @@ static void tensors_of_parameters(void **state)
         whole_tensor list[16];
         int found[PARAMS] = {0};
         int64_t next[PARAMS] = {0};
-        const int count = whole_tensors_list(params, cases[c].splits, list);
-        assert_int_equal(whole_tensors_list(params, cases[c].splits, NULL), count);
+        const int count = whole_tensors_list(params, cases[c].splits, list, NULL);
+        assert_int_equal(whole_tensors_list(params, cases[c].splits, NULL, NULL), count);
         assert_int_equal(count, cases[c].count);
         for (int i = 0; i < count; i++) {
             const whole_tensor *t = &list[i];
@@ -106,7 +106,7 @@ static void parameters_share_a_stored_tensor(void **state)
         need(mega_params_add(params, &p, NULL));
     }
     need(mega_params_place(params, MEGA_F32, 0));
-    assert_int_equal(whole_tensors_list(params, false, list), 2);
+    assert_int_equal(whole_tensors_list(params, false, list, NULL), 2);
     assert_int_equal(list[0].stored, 0);
     assert_int_equal(list[1].stored, 0);
     assert_string_equal(whole_tensors_name(params, &list[1]), "c_attn");
@@ -122,16 +122,18 @@ static void matrices_are_dealt_evenly(void **state)
     for (size_t c = 0; c < COUNT_OF(ranks); c++) {
         whole_tensor list[COUNT] = {{0}};
         double work[64] = {0}, all = 0, most = 0;
-        int held[64][COUNT] = {{0}}, rounds;
+        int held[64][2 * COUNT] = {{0}} /* rounds begin with 7 */;
+        const mega_axis axis = {.size = ranks[c]};
+        tensor_group group = {.axis = &axis, .end = COUNT, .first_round = 7};
         for (int i = 0; i < COUNT; i++) {
             list[i].is_matrix = i % 5 != 0;
             list[i].flops = 1 + i % 4;
         }
-        need(whole_tensors_deal(list, COUNT, ranks[c], &rounds));
+        need(whole_tensors_deal(list, &group));
         for (int i = 0; i < COUNT; i++) {
             if (!list[i].is_matrix) continue;
             assert_in_range(list[i].owner, 0, ranks[c] - 1);
-            assert_in_range(list[i].round, 0, rounds - 1);
+            assert_in_range(list[i].round, 7, group.end_round - 1);
             assert_int_equal(held[list[i].owner][list[i].round]++, 0); /* one matrix in a round */
             work[list[i].owner] += list[i].flops;
             all += list[i].flops;
@@ -139,6 +141,39 @@ static void matrices_are_dealt_evenly(void **state)
         for (int r = 0; r < ranks[c]; r++) most = fmax(most, work[r]);
         assert_true(most <= all / ranks[c] + 4); /* no rank has more than the mean by more than one matrix */
     }
+}
+
+/* Tensors of experts that ep divides follow all others, and are dealt to edp in rounds of their own. */
+static void experts_follow_all_others(void **state)
+{
+    mega_layout *alone;
+    mega_params *params;
+    whole_tensor list[4];
+    const int params_in_order[] = {1, 3, 0, 2}, owners[] = {9, 9, 0, 1};
+    int first;
+    (void)state;
+    need(mega_layout_create(NULL, NULL, &alone));
+    mega_layout layout = *alone;
+    layout.ep = (mega_axis){1, 2, alone->ep.comm};
+    need(mega_params_create(&layout, &params));
+    for (int i = 0; i < 4; i++) {
+        mega_param p = {.num_dims = 2, .shape = {4, 4}, .true_shape = {4, 4}, .held_by = i % 2 == 0 ? 2 : 0};
+        const char name[] = {(char)('a' + i), 0};
+        set_name(&p, name);
+        need(mega_params_add(params, &p, NULL));
+    }
+    need(mega_params_place(params, MEGA_F32, 0));
+    assert_int_equal(whole_tensors_list(params, false, list, &first), 4);
+    assert_int_equal(first, 2);
+    for (int i = 0; i < 4; i++) assert_int_equal(list[i].param, params_in_order[i]);
+    const mega_axis edp = {.size = 2};
+    tensor_group experts = {.axis = &edp, .first = first, .end = 4, .first_round = 5};
+    list[0].owner = list[1].owner = 9;
+    need(whole_tensors_deal(list, &experts));
+    assert_int_equal(experts.end_round, 6);
+    for (int i = 0; i < 4; i++) assert_int_equal(list[i].owner, owners[i]);
+    mega_params_destroy(params);
+    mega_layout_destroy(alone);
 }
 
 /* ---- the iteration ---- */
@@ -429,6 +464,7 @@ int main(void)
         cmocka_unit_test(tensors_of_parameters),
         cmocka_unit_test(parameters_share_a_stored_tensor),
         cmocka_unit_test(matrices_are_dealt_evenly),
+        cmocka_unit_test(experts_follow_all_others),
         cmocka_unit_test(iteration_agrees_with_its_formula),
         cmocka_unit_test(singular_values_become_one),
         cmocka_unit_test(long_matrices_keep_small_singular_values),
