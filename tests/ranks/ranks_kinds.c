@@ -227,6 +227,12 @@ static bool allows(const cover_row *r)
     return level[IN_STAGES] != 2 || BATCH / together % 2 == 0; /* programs alternate over two micro-batches */
 }
 
+static void add_row(listed_row *rows, int *count, int ranks, const char *settings, int model)
+{
+    rows[*count].ranks = ranks;
+    snprintf(rows[(*count)++].words, sizeof rows->words, "%s %s", models[model].name, settings);
+}
+
 /* Sets out[…] to the rows of a model; returns how many there are. */
 static int make_rows(int model, listed_row out[COVER_ROWS + 1])
 {
@@ -256,10 +262,10 @@ static int make_rows(int model, listed_row out[COVER_ROWS + 1])
             if (more[0] != '\0') n += snprintf(out[i].words + n, sizeof out[i].words - (size_t)n, " %s", more);
         }
     }
-    if (!models[model].all_rows) return c.rows;
-    out[c.rows].ranks = 2;
-    snprintf(out[c.rows].words, sizeof out->words, "%s tp=2 sp=1 precision=f32 refused=1", models[model].name);
-    return c.rows + 1;
+    if (models[model].kind == EXPERTS || models[model].kind == STACKS) /* slices of experts that other ranks hold too */
+        add_row(out, &c.rows, 4, "zero=2 precision=f64 ep=2 optimizer=lamb", model);
+    if (models[model].all_rows) add_row(out, &c.rows, 2, "tp=2 sp=1 precision=f32 refused=1", model);
+    return c.rows;
 }
 
 static void print_rows(int model)
