@@ -7,8 +7,7 @@
  *                                     some row
  *   ranks_kinds all                   runs the rows of every model that have as many ranks as there are now
  *   ranks_kinds MODEL [tp=2] [sp=1] [pp=2|4] [ep=2|4] [rounds=1] [chunks=2] [cut=before|in|after] [zero=1|2|3]
- *               [optimizer=lamb|muon]
- *               [recompute=1|2] [precision=f64|f32|bf16|f16] [micro=N] [refused=1]
+ *               [recompute=1|2] [precision=f64|f32|bf16|f16] [micro=N] [optimizer=lamb|muon] [refused=1]
  *
  *   gpt      with dropout
  *   conv     convolutions with batch norm over groups of two samples, pooling, an accuracy metric
@@ -26,15 +25,13 @@
  *   gpt_oss  model/block.c with what that family has: sinks, windows, experts in one tensor of the file with biases and
  *            cut gates; dropout
  *   stacked  the same without biases of experts, and with the weights of phimoe
- *   residual GPT-2's blocks with experts, fewer in the first layer, an MLP beside them, and biases of all;
- *            Sinkhorn's iterations choose; dropout
+ *   residual GPT-2's blocks with experts that Sinkhorn's iterations choose, an MLP beside them, biases of all; dropout
  *   latent   model/block.c with what deepseek_v3 has: latent attention, groups of experts chosen by sigmoids; dropout
  *   bert     model/encoder.c with types of tokens, padding, norms of the sums, masked tokens and pairs of sentences;
  *            dropout
  *   t5       model/t5.c, the kind of transformers: biases of relative positions, a gate, a head of its own; the decoder
  *            has shorter samples; dropout
- *   umt5     the same with biases of relative positions of each layer, without a gate, with a tied head of scaled
- *            values
+ *   umt5     the same with biases of relative positions of each layer, no gate, a tied head of scaled values
  *   megatron_t5  model/t5.c, Megatron's kind: a table of positions that both stacks share; dropout
  *   choices  a classifier of model/encoder.c whose samples are four sequences, one of which is right; norms before the
  *            branches; dropout
@@ -186,19 +183,16 @@ static const int data_ranks[] = {1, 2, 4}, expert_ranks[] = {1, 2, 4, 2};
 static const struct {
     int ranks, chunks;
 } stages[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {2, 1}, {2, 1}, {2, 1}, {4, 1}};
-/* The levels that a kind has of a factor, as bits (0: all), and the most ranks of its rows. */
+/* The levels that a kind has of a factor (bit i: level i; 0: all), and the most ranks of its rows. */
 static const struct {
     uint32_t stages, data, experts, optimizer, tensor, zero, recompute, precision;
     int ranks;
-} kinds[] = {[FOUR_RANKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1, 1u << 0, 1u << 0, .ranks = 4},
-             [EXPERTS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2,
-                          1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, .ranks = 4},
-             [STACKS] = {1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 2, 1u << 0 | 1u << 1 | 1u << 3,
-                         .zero = 1u << 0 | 1u << 1 | 1u << 3, .recompute = 1u << 0 | 1u << 1,
-                         .precision = 1u << 0 | 1u << 1, .ranks = 4},
-             [ENCODER] = {1u << 0 | 1u << 1 | 1u << 2 | 1u << 3, 1u << 0 | 1u << 1, 1u << 0, 1u << 0, .ranks = 8},
-             [T5] = {1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7, 1u << 0 | 1u << 1, 1u << 0, 1u << 0,
-                     .ranks = 8}};
+} kinds[] = {
+    [FOUR_RANKS] = {1 | 2 | 4, 1 | 2, 1, 1, .ranks = 4},
+    [EXPERTS] = {1 | 2 | 4, 1 | 2 | 4, 1 | 2 | 4 | 8, .ranks = 4},
+    [STACKS] = {1 | 2 | 4, 1 | 2 | 4, 1 | 2 | 8, .zero = 1 | 2 | 8, .recompute = 1 | 2, .precision = 1 | 2, .ranks = 4},
+    [ENCODER] = {1 | 2 | 4 | 8, 1 | 2, 1, 1, .ranks = 8},
+    [T5] = {1 | 4 | 16 | 32 | 64 | 128, 1 | 2, 1, 1, .ranks = 8}};
 static int listed; /* the model whose rows are generated; cover_make cannot pass it */
 
 typedef struct listed_row {

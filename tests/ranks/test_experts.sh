@@ -76,6 +76,6 @@ ranks 2 "${clm[@]}" $ep 2 --output_dir saved >many.log 2>&1 </dev/null || fail "
     fail "a text of one rank: $(cat one.log)"
 ranks 2 "$MEGALITH" generate_samples_gpt --load saved $ep 2 --prompt cat --out-seq-length 4 >many.txt 2>many.log \
     </dev/null && cmp -s one.txt many.txt || fail "a text of two ranks: $(cat many.txt many.log)"
-refuses 'optimizer lamb: with experts that are divided over ranks' 2 $ep 2 --optimizer lamb
+refuses 'optimizer one_bit_adam: with experts that are divided over ranks' 2 $ep 2 --optimizer one_bit_adam
 sed -i 's/"num_experts": 8/"num_experts": 5/' small/config.json
 refuses '5 experts over 2 ranks of ep; expected a multiple' 2 $ep 2
